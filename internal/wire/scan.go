@@ -1,0 +1,376 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// MaxDepth is the nesting that a scan allows by default.
+const MaxDepth = 1000
+
+// SyntaxError says what is wrong with a message, and where.
+type SyntaxError struct {
+	Offset int
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.Msg, e.Offset) }
+
+// A scanner walks one JSON text. It is reused through Message so that a scan
+// of a small message allocates nothing.
+type scanner struct {
+	b        []byte
+	pos      int
+	depth    int
+	maxDepth int
+	lax      int      // > 0 inside a part where duplicates and lone surrogates are tolerated
+	names    [][]byte // unescaped names of all open objects, innermost last
+}
+
+func (s *scanner) fail(format string, args ...any) error {
+	return &SyntaxError{Offset: s.pos, Msg: fmt.Sprintf(format, args...)}
+}
+
+func (s *scanner) space() {
+	for s.pos < len(s.b) {
+		switch s.b[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) peek() byte {
+	if s.pos < len(s.b) {
+		return s.b[s.pos]
+	}
+	return 0
+}
+
+func (s *scanner) unexpected(want string) error {
+	if s.pos >= len(s.b) {
+		return s.fail("the message ends where %s was expected", want)
+	}
+	return s.fail("unexpected %q where %s was expected", rune(s.b[s.pos]), want)
+}
+
+// value passes over one value.
+func (s *scanner) value() error {
+	switch c := s.peek(); {
+	case c == '"':
+		return s.str()
+	case c == '{':
+		return s.object(nil)
+	case c == '[':
+		return s.array(nil)
+	case c == '-' || '0' <= c && c <= '9':
+		return s.number()
+	case c == 't':
+		return s.literal("true")
+	case c == 'f':
+		return s.literal("false")
+	case c == 'n':
+		return s.literal("null")
+	}
+	return s.unexpected("a value")
+}
+
+func (s *scanner) literal(word string) error {
+	if !bytes.HasPrefix(s.b[s.pos:], []byte(word)) {
+		return s.unexpected("a value")
+	}
+	s.pos += len(word)
+	return nil
+}
+
+func (s *scanner) enter() error {
+	if s.depth++; s.depth > s.maxDepth {
+		return s.fail("nesting is deeper than %d levels", s.maxDepth)
+	}
+	s.pos++
+	s.space()
+	return nil
+}
+
+// array passes over an array and hands each element to visit, if any.
+func (s *scanner) array(visit func(value []byte)) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	if s.peek() == ']' {
+		s.pos++
+		s.depth--
+		return nil
+	}
+	for {
+		start := s.pos
+		if err := s.value(); err != nil {
+			return err
+		}
+		if visit != nil {
+			visit(s.b[start:s.pos])
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.pos++
+			s.space()
+		case ']':
+			s.pos++
+			s.depth--
+			return nil
+		default:
+			return s.unexpected("',' or ']'")
+		}
+	}
+}
+
+// A member is what object hands to its visitor before the value is scanned.
+// The visitor scans the value itself, by value or a deeper object.
+type visitor func(name []byte) error
+
+// object passes over an object. With visit, each member's value is scanned by
+// visit, which is called with the unescaped name and the scanner at the value.
+func (s *scanner) object(visit visitor) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	if s.peek() == '}' {
+		s.pos++
+		s.depth--
+		return nil
+	}
+	base := len(s.names)
+	var seen map[string]struct{} // only for objects with many names
+	for {
+		name, err := s.name(base, &seen)
+		if err != nil {
+			return err
+		}
+		if visit != nil {
+			err = visit(name)
+		} else {
+			err = s.value()
+		}
+		if err != nil {
+			return err
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.pos++
+			s.space()
+		case '}':
+			s.pos++
+			s.depth--
+			s.names = s.names[:base]
+			return nil
+		default:
+			return s.unexpected("',' or '}'")
+		}
+	}
+}
+
+// manyNames is where looking for duplicates changes from comparing to hashing.
+const manyNames = 24
+
+// name reads a member's name and its colon, and refuses a duplicate.
+func (s *scanner) name(base int, seen *map[string]struct{}) ([]byte, error) {
+	if s.peek() != '"' {
+		return nil, s.unexpected("a name")
+	}
+	start := s.pos
+	if err := s.str(); err != nil {
+		return nil, err
+	}
+	name := s.b[start+1 : s.pos-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = unescape(name)
+	}
+	if s.lax == 0 {
+		if s.taken(name, base, seen) {
+			s.pos = start
+			return nil, s.fail("duplicate name %.80q", name)
+		}
+		s.names = append(s.names, name)
+	}
+	s.space()
+	if s.peek() != ':' {
+		return nil, s.unexpected("':'")
+	}
+	s.pos++
+	s.space()
+	return name, nil
+}
+
+func (s *scanner) taken(name []byte, base int, seen *map[string]struct{}) bool {
+	open := s.names[base:]
+	if *seen == nil {
+		for _, n := range open {
+			if bytes.Equal(n, name) {
+				return true
+			}
+		}
+		if len(open) >= manyNames {
+			*seen = make(map[string]struct{}, 4*manyNames)
+			for _, n := range open {
+				(*seen)[string(n)] = struct{}{}
+			}
+			(*seen)[string(name)] = struct{}{}
+		}
+		return false
+	}
+	if _, dup := (*seen)[string(name)]; dup {
+		return true
+	}
+	(*seen)[string(name)] = struct{}{}
+	return false
+}
+
+func (s *scanner) number() error {
+	if s.peek() == '-' {
+		s.pos++
+	}
+	switch c := s.peek(); {
+	case c == '0':
+		s.pos++
+	case '1' <= c && c <= '9':
+		s.digits()
+	default:
+		return s.unexpected("a digit")
+	}
+	if s.peek() == '.' {
+		s.pos++
+		if !s.digits() {
+			return s.unexpected("a digit")
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.pos++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.pos++
+		}
+		if !s.digits() {
+			return s.unexpected("a digit")
+		}
+	}
+	return nil
+}
+
+func (s *scanner) digits() bool {
+	start := s.pos
+	for s.pos < len(s.b) && '0' <= s.b[s.pos] && s.b[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos > start
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// special marks the bytes of x that a string scan must look at: a quote, a
+// backslash, a control character or the start of a multi-byte rune. The lowest
+// mark is exact; marks above it may be false.
+func special(x uint64) uint64 {
+	quote := x ^ ones*'"'
+	slash := x ^ ones*'\\'
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x | x) & highs
+}
+
+// str passes over a string, from its opening to its closing quote.
+func (s *scanner) str() error {
+	s.pos++
+	b := s.b
+	for {
+		for s.pos+8 <= len(b) {
+			m := special(binary.LittleEndian.Uint64(b[s.pos:]))
+			if m == 0 {
+				s.pos += 8
+				continue
+			}
+			s.pos += bits.TrailingZeros64(m) >> 3
+			break
+		}
+		if s.pos >= len(b) {
+			return s.fail("the message ends inside a string")
+		}
+		switch c := b[s.pos]; {
+		case c == '"':
+			s.pos++
+			return nil
+		case c == '\\':
+			if err := s.escape(); err != nil {
+				return err
+			}
+		case c < 0x20:
+			return s.fail("control character %#02x inside a string", c)
+		case c < utf8.RuneSelf:
+			s.pos++
+		default:
+			r, n := utf8.DecodeRune(b[s.pos:])
+			if r == utf8.RuneError && n <= 1 {
+				return s.fail("invalid UTF-8")
+			}
+			s.pos += n
+		}
+	}
+}
+
+// escape passes over one escape sequence, or two that form a surrogate pair.
+func (s *scanner) escape() error {
+	if s.pos+1 >= len(s.b) {
+		s.pos = len(s.b)
+		return s.fail("the message ends inside a string")
+	}
+	switch s.b[s.pos+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.pos += 2
+		return nil
+	case 'u':
+	default:
+		return s.fail("invalid escape sequence")
+	}
+	r, ok := hex4(s.b[s.pos:])
+	if !ok {
+		return s.fail("invalid \\u escape")
+	}
+	if r < 0xD800 || r > 0xDFFF || s.lax > 0 {
+		s.pos += 6
+		return nil
+	}
+	low, ok := hex4(s.b[s.pos+6:])
+	if r > 0xDBFF || !ok || low < 0xDC00 || low > 0xDFFF {
+		return s.fail("lone surrogate \\u%04x", r)
+	}
+	s.pos += 12
+	return nil
+}
+
+// hex4 reads the four digits of an escape sequence that starts b.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
