@@ -1,0 +1,177 @@
+package peer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// question is one thing a behaviour asks of the client.
+type question struct {
+	key        string // its name among inputRequests
+	method     string
+	capability string
+	params     []byte
+}
+
+// rounds are the questions of a behaviour, one slice per round trip.
+func rounds(r *request, b Behaviour) [][]question {
+	elicit := func(key string) question {
+		var args struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(r.params.Arguments, &args) != nil || args.Message == "" {
+			args.Message = "What is your name?"
+		}
+		p := map[string]any{"message": args.Message, "requestedSchema": json.RawMessage(
+			`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)}
+		if r.client.version >= Legacy {
+			p["mode"] = "form"
+		}
+		return question{key, "elicitation/create", "elicitation", encode(p)}
+	}
+	sample := question{"sample", "sampling/createMessage", "sampling", []byte(
+		`{"messages":[{"role":"user","content":{"type":"text","text":"Say hello"}}],"maxTokens":16}`)}
+	switch b.Kind {
+	case Sample:
+		return [][]question{{sample}}
+	case Roots:
+		return [][]question{{{"roots", "roots/list", "roots", []byte("{}")}}}
+	case Survey:
+		return [][]question{{elicit("elicit"), sample}}
+	case Multi:
+		n := b.N
+		if n == 0 {
+			n = 3
+		}
+		var rs [][]question
+		for i := range n {
+			rs = append(rs, []question{elicit("round-" + strconv.Itoa(i+1))})
+		}
+		return rs
+	}
+	return [][]question{{elicit("elicit")}}
+}
+
+// interview asks its questions in the way of the client's era. The answer is
+// the same in both: the client's raw result, or an array of them.
+func (s *server) interview(r *request, b Behaviour) (answer, reply) {
+	rs := rounds(r, b)
+	for _, qs := range rs {
+		for _, q := range qs {
+			if r.client.caps[q.capability] != nil {
+				continue
+			}
+			if r.modern {
+				return answer{}, refuse(codeNeedCapability,
+					map[string]any{"requiredCapabilities": map[string]any{q.capability: map[string]any{}}},
+					"%s needs the client capability %s", r.params.Name, q.capability)
+			}
+			return answer{text: "the client does not support " + q.capability, isError: true}, reply{}
+		}
+	}
+	var got []json.RawMessage
+	if r.modern {
+		var rep *reply
+		if got, rep = s.nextRound(r, rs); rep != nil {
+			return answer{}, *rep
+		}
+	} else {
+		for _, qs := range rs {
+			for _, q := range qs {
+				m, err := r.session.calls.ask(r.ctx, r.send, q.method, q.params)
+				if err != nil {
+					return answer{}, reply{none: true}
+				}
+				if m.Error != nil {
+					return answer{text: string(m.Error), isError: true}, reply{}
+				}
+				got = append(got, m.Result)
+			}
+		}
+	}
+	if b.Kind != Multi && len(got) == 1 {
+		return answer{text: string(got[0])}, reply{}
+	}
+	return answer{text: string(encode(got))}, reply{}
+}
+
+// progressState is what a modern interview keeps in requestState between its
+// rounds, bound to the request it belongs to.
+type progressState struct {
+	Request string // digest of method, name and arguments
+	Round   int
+	Answers []json.RawMessage
+}
+
+// nextRound takes in the answers of one round and asks those of the next; a
+// nil reply means that all are there.
+func (s *server) nextRound(r *request, rs [][]question) ([]json.RawMessage, *reply) {
+	digest := sha256.Sum256(encode([]string{r.method, r.params.Name, r.params.URI, string(r.params.Arguments)}))
+	st := progressState{Request: base64.StdEncoding.EncodeToString(digest[:])}
+	if r.params.RequestState != "" {
+		kept, ok := openState(r.params.RequestState)
+		if !ok || kept.Request != st.Request {
+			rep := refuse(codeInvalidParams, nil, "requestState was not made for this request: send it unchanged with the same params")
+			return nil, &rep
+		}
+		st = kept
+		if answers, ok := collect(rs[st.Round], r.params.InputResponses); ok {
+			st.Answers = append(st.Answers, answers...)
+			st.Round++
+		}
+	} else if r.params.InputResponses != nil {
+		rep := refuse(codeInvalidParams, nil, "inputResponses without requestState: send both")
+		return nil, &rep
+	}
+	if st.Round == len(rs) {
+		return st.Answers, nil
+	}
+	ask := map[string]any{}
+	for _, q := range rs[st.Round] {
+		ask[q.key] = map[string]any{"method": q.method, "params": json.RawMessage(q.params)}
+	}
+	return nil, &reply{result: encode(map[string]any{
+		"resultType": "input_required", "inputRequests": ask, "requestState": sealState(st),
+		"_meta": map[string]any{metaPrefix + "serverInfo": s.info()}})}
+}
+
+func collect(qs []question, responses map[string]json.RawMessage) ([]json.RawMessage, bool) {
+	var got []json.RawMessage
+	for _, q := range qs {
+		a := responses[q.key]
+		if a == nil {
+			return nil, false
+		}
+		got = append(got, a)
+	}
+	return got, true
+}
+
+// The key is the same in every process: a modern request may be answered by
+// any instance of a server, also by one started since.
+var stateKey = []byte("peer request state")
+
+func sealState(st progressState) string {
+	body := base64.RawURLEncoding.EncodeToString(encode(st))
+	return body + "." + base64.RawURLEncoding.EncodeToString(mac(body))
+}
+
+func openState(s string) (st progressState, ok bool) {
+	body, tag, _ := strings.Cut(s, ".")
+	sum, err := base64.RawURLEncoding.DecodeString(tag)
+	if err != nil || !hmac.Equal(sum, mac(body)) {
+		return st, false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(body)
+	return st, err == nil && json.Unmarshal(b, &st) == nil
+}
+
+func mac(body string) []byte {
+	h := hmac.New(sha256.New, stateKey)
+	h.Write([]byte(body))
+	return h.Sum(nil)
+}
