@@ -1,0 +1,150 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// Handler serves a request of a principal.
+type Handler func(w http.ResponseWriter, r *http.Request, who *Principal)
+
+// Options say whom a Guard lets through.
+type Options struct {
+	Loopback bool             // the listener is reached from this machine only; a request without a token may then be that of Local
+	Hosts    []string         // values of Host to allow besides loopback ones, each host or host:port
+	Origins  []string         // origins to allow besides loopback ones and the hub's own, each scheme://host[:port]
+	Verifier Verifier         // finds out whose a token is; nil means that no token is valid
+	Logger   *slog.Logger     // nil means none
+	Now      func() time.Time // the clock; nil means time.Now
+}
+
+// Guard stands before the handlers of one listener. It refuses requests that
+// were made under a foreign name or by a foreign page, which is how web sites
+// reach servers on the visitor's machine, and finds out who is asking.
+type Guard struct {
+	opt   Options
+	sites sites
+	fails attempts
+}
+
+// NewGuard returns a Guard for a listener.
+func NewGuard(opt Options) (*Guard, error) {
+	s, err := newSites(opt.Loopback, opt.Hosts, opt.Origins)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Guard{opt: opt, sites: s, fails: attempts{now: opt.Now}}, nil
+}
+
+// Require lets only requests with a valid token through.
+func (g *Guard) Require(h Handler) http.Handler { return g.handler(true, h) }
+
+// Accept also lets requests without a token through, as Local, if the listener
+// is a loopback one and nothing says that a proxy sent them on. Elsewhere it
+// is the same as Require.
+func (g *Guard) Accept(h Handler) http.Handler { return g.handler(false, h) }
+
+// Public checks Host and Origin only, for what everybody may see.
+func (g *Guard) Public(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := g.sites.check(r); f != nil {
+			refuse(w, f, f.Status(false))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (g *Guard) handler(require bool, h Handler) http.Handler {
+	require = require || !g.opt.Loopback
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := g.sites.check(r); f != nil {
+			refuse(w, f, f.Status(false))
+			return
+		}
+		if who := g.identify(w, r, require); who != nil {
+			h(w, r, who)
+		}
+	})
+}
+
+// identify returns who asks, or answers the request and returns nil.
+func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *Principal {
+	token, present, err := Bearer(r.Header)
+	if !present {
+		if !require && !forwarded(r.Header) {
+			return Local
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, fault.New(fault.Unauthorized, "", "a token is needed"), http.StatusUnauthorized)
+		return nil
+	}
+	if err == nil {
+		var who *Principal
+		if who, err = g.verify(r.Context(), token); err == nil {
+			return who
+		}
+		if !errors.Is(err, ErrBadToken) {
+			g.opt.Logger.Error("token could not be checked", "err", err)
+			refuse(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
+			return nil
+		}
+	}
+	g.reject(w, r, err)
+	return nil
+}
+
+func (g *Guard) verify(ctx context.Context, token string) (*Principal, error) {
+	if g.opt.Verifier == nil {
+		return nil, ErrBadToken
+	}
+	return g.opt.Verifier.Verify(ctx, token)
+}
+
+// reject answers a request whose token is no good. Only failures are counted
+// and held back: behind one address there may be others with good tokens.
+func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
+	wait, first := g.fails.failed(r.RemoteAddr)
+	if first {
+		g.opt.Logger.Warn("too many bad tokens from one address", "remote", r.RemoteAddr)
+	}
+	if wait > 0 {
+		seconds := int((wait + time.Second - 1) / time.Second)
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		f := fault.New(fault.Limit, "", "too many requests with bad tokens from your address")
+		f.Hint = fmt.Sprintf("Wait %d s, then send a valid token.", seconds)
+		refuse(w, f, http.StatusTooManyRequests)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	refuse(w, fault.New(fault.Unauthorized, "", "%s", reason), http.StatusUnauthorized)
+}
+
+// forwarded reports whether a proxy says that the request is another's. One on
+// this machine would otherwise make the whole world Local.
+func forwarded(h http.Header) bool {
+	return len(h["X-Forwarded-For"]) > 0 || len(h["Forwarded"]) > 0 || len(h["X-Real-Ip"]) > 0 || len(h["X-Forwarded-Host"]) > 0
+}
+
+// refuse answers with a JSON-RPC error that belongs to no request: the body
+// was not read.
+func refuse(w http.ResponseWriter, f *fault.Error, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	body := append([]byte(`{"jsonrpc":"2.0","id":null,"error":`), f.Wire(false)...)
+	_, _ = w.Write(append(body, '}', '\n'))
+}
