@@ -1,0 +1,79 @@
+# Everything that is done to this repository, by name. `make test` is the whole truth; the others are parts of it.
+#
+# Needed: Go, and for the end-to-end tests Node 20 or newer with npm. The rest is fetched, pinned, into .tools or Go's
+# module cache.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+
+GO ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Go says 0 where there is no C compiler, and the race detector needs one.
+RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+TIMEOUT ?= 20m
+FUZZTIME ?= 10s
+SOAKTIME ?= 10m
+BENCHCOUNT ?= 1
+BENCHFLAGS ?=
+
+# Integration tests start a whole hub or the built binary; unit tests are all others.
+E2E := ./e2e/...
+INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|pkg/[a-z]+)$$')
+UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|e2e|pkg/[a-z]+)$$')
+
+.PHONY: build test test-unit test-integration test-e2e tools lint fuzz bench soak clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
+
+test: tools lint race-note
+	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) ./...
+
+test-unit: race-note
+	$(GO) test $(RACE) -timeout $(TIMEOUT) $(UNIT)
+
+test-integration: race-note
+	$(GO) test $(RACE) -timeout $(TIMEOUT) $(INTEGRATION)
+
+test-e2e: tools race-note
+	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)
+
+# tools installs the third-party peers of the end-to-end tests; it does nothing when they are there already.
+tools:
+	@e2e/npm/install
+
+.PHONY: race-note
+race-note:
+	@$(if $(RACE),:,echo "note: no C compiler found, so the tests run without the race detector")
+
+lint:
+	@unformatted=$$(find . -name '*.go' -not -path './.*/*' -print0 | xargs -0 gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# fuzz gives each fuzz target FUZZTIME; go test takes one target at a time.
+fuzz:
+	@targets=$$(grep -rnoE --include='*_test.go' --exclude-dir='.[!.]*' '^func Fuzz[A-Za-z0-9_]*' .); \
+	while IFS=: read -r file _ func; do \
+		name=$${func#func }; \
+		echo "$$(dirname "$$file") $$name for $(FUZZTIME)"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+	done <<< "$$targets"
+
+# bench measures the stages, then whole calls: direct, through a plain reverse proxy and through stoa, in one run.
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) $(UNIT)
+	$(GO) run ./bench $(BENCHFLAGS)
+
+# soak holds what takes too long for `make test`: each fuzz target for SOAKTIME, the race detector over repeated runs
+# of the unit tests, and benchmarks with enough repetitions to compare.
+soak:
+	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
+	$(GO) test $(RACE) -count 20 -timeout 60m $(UNIT)
+	$(MAKE) bench BENCHCOUNT=10
+
+clean:
+	rm -rf bin .tools

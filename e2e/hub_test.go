@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// readyDeadline bounds waiting for a process to serve; it is generous because a loaded machine starts Node slowly.
+	readyDeadline = 90 * time.Second
+	pollInterval  = 25 * time.Millisecond
+)
+
+// server is an entry of the hub's configuration.
+type server struct {
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	URL     string            `json:"url,omitempty"`
+}
+
+// client has no idle connections, so that nothing outlives its test.
+var client = &http.Client{
+	Transport: &http.Transport{DisableKeepAlives: true},
+	Timeout:   30 * time.Second,
+}
+
+// hub is a running `stoa serve`.
+type hub struct {
+	address string // host:port
+	config  string // the configuration file, good for `stoa stdio` as well
+}
+
+func (h hub) merged() string             { return "http://" + h.address + "/mcp" }
+func (h hub) agent(server string) string { return "http://" + h.address + "/mcps/" + server + "/mcp" }
+
+// startHub runs the hub over the servers until the test ends, and waits until each of them lists its tools.
+func startHub(t *testing.T, set toolset, servers map[string]server) hub {
+	t.Helper()
+	h := hub{config: writeConfig(t, servers)}
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, environment(t, set), stoaBinary(t),
+		"serve", "--config", h.config, "--listen", "127.0.0.1:0", "--data", data)
+	p.await(t, "hub.json names the address", func() error {
+		text, err := os.ReadFile(filepath.Join(data, "hub.json"))
+		if err != nil {
+			return err
+		}
+		var note struct {
+			Address string `json:"address"`
+		}
+		if err := json.Unmarshal(text, &note); err != nil {
+			return err
+		}
+		if note.Address == "" {
+			return errors.New("hub.json has no address")
+		}
+		h.address = note.Address
+		return nil
+	})
+	for _, path := range []string{"/healthz", "/readyz"} {
+		p.await(t, path+" answers 200", func() error { return get("http://" + h.address + path) })
+	}
+	for name := range servers {
+		p.await(t, "server "+name+" lists its tools", func() error { return listsTools(h.agent(name)) })
+	}
+	return h
+}
+
+func writeConfig(t *testing.T, servers map[string]server) string {
+	t.Helper()
+	text, err := json.MarshalIndent(map[string]any{"stoa": 1, "servers": servers}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "stoa.jsonc")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func get(url string) error {
+	response, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	return nil
+}
+
+func listsTools(url string) error {
+	request := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`)
+	response, err := client.Post(url, "application/json", request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Result struct {
+			Tools []json.RawMessage `json:"tools"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil || len(answer.Result.Tools) == 0 {
+		return fmt.Errorf("POST %s: tools/list: %s: %.300s", url, response.Status, text)
+	}
+	return nil
+}
+
+// process is a child that ends with its test and whose output is shown when the test fails.
+type process struct {
+	name   string
+	output string // file of stdout and stderr
+	done   chan struct{}
+}
+
+// start runs a program until the test ends. Then it is asked to end with SIGTERM, and has to.
+func start(t *testing.T, env []string, program string, args ...string) *process {
+	t.Helper()
+	p := &process{name: filepath.Base(program), done: make(chan struct{})}
+	output, err := os.Create(filepath.Join(t.TempDir(), p.name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.output = output.Name()
+	cmd := exec.Command(program, args...)
+	cmd.Env = env
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Start(); err != nil {
+		output.Close()
+		t.Fatalf("start %s: %v", p.name, err)
+	}
+	go func() {
+		defer close(p.done)
+		defer output.Close()
+		// How it ended is in the output; that it ended is what stop looks at.
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() { p.stop(t, cmd.Process) })
+	return p
+}
+
+func (p *process) stop(t *testing.T, child *os.Process) {
+	_ = child.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(readyDeadline):
+		t.Errorf("%s did not end after SIGTERM", p.name)
+		_ = child.Kill()
+		<-p.done
+	}
+	text := p.text()
+	if strings.Contains(text, "WARNING: DATA RACE") {
+		t.Errorf("%s: the race detector found a data race", p.name)
+	}
+	if t.Failed() {
+		t.Logf("output of %s:\n%s", p.name, text)
+	}
+}
+
+// text is the end of what the process printed.
+func (p *process) text() string {
+	const most = 64 << 10
+	text, err := os.ReadFile(p.output)
+	if err != nil {
+		return err.Error()
+	}
+	if len(text) > most {
+		text = append([]byte("…"), text[bytes.IndexByte(text[len(text)-most:], '\n')+len(text)-most:]...)
+	}
+	return string(text)
+}
+
+// await polls until check passes, the process ends or readyDeadline is over.
+func (p *process) await(t *testing.T, what string, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(readyDeadline)
+	defer deadline.Stop()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-p.done:
+			t.Fatalf("%s ended before %s:\n%s", p.name, what, p.text())
+		case <-deadline.C:
+			t.Fatalf("%s: waiting until %s: %v", p.name, what, err)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// job is what client.mjs is told to do; target and steps are the parts that tests vary.
+type job struct {
+	SDK  string `json:"sdk"`
+	Mode string `json:"mode"`
+	target
+	Elicit map[string]any   `json:"elicit"`
+	Sample string           `json:"sample"`
+	Roots  []map[string]any `json:"roots"`
+	Steps  []step           `json:"steps"`
+}
+
+// target is where a client connects to: a URL or a command.
+type target struct {
+	URL     string            `json:"url,omitempty"`
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+}
+
+type step struct {
+	Op         string         `json:"op"`
+	Params     map[string]any `json:"params,omitempty"`
+	Progress   bool           `json:"progress,omitempty"`
+	Names      []string       `json:"names,omitempty"`
+	DeadlineMs int64          `json:"deadlineMs,omitempty"`
+}
+
+type report struct {
+	Version string    `json:"version"`
+	Steps   []outcome `json:"steps"`
+}
+
+// outcome is what the client saw of one step.
+type outcome struct {
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
+	Seen   []sighting      `json:"seen"`
+}
+
+type rpcError struct {
+	Code    any    `json:"code"` // a number on the wire, but SDKs have string codes for faults of their own
+	Message string `json:"message"`
+}
+
+// sighting is a notification or a request that arrived while a step ran.
+type sighting struct {
+	Kind     string  `json:"kind"`
+	Method   string  `json:"method,omitempty"`
+	Message  string  `json:"message,omitempty"`
+	Progress float64 `json:"progress,omitempty"`
+	Total    float64 `json:"total,omitempty"`
+}
+
+// expectation is one step and the judgement on its outcome.
+type expectation struct {
+	what  string
+	step  step
+	check func(t *testing.T, o outcome)
+}
+
+// dialect is a client: an SDK, how it negotiates, and the version it must end up with.
+type dialect struct {
+	name, sdk, mode, version string
+}
+
+var dialects = []dialect{
+	{"v1", "v1", "legacy", legacy},
+	{"v2-legacy", "v2", "legacy", legacy},
+	{"v2-auto", "v2", "auto", modern},
+}
+
+// perform connects as the dialect, runs the steps in one connection and judges each.
+func perform(t *testing.T, set toolset, d dialect, to target, expected []expectation) {
+	t.Helper()
+	j := job{
+		SDK: d.sdk, Mode: d.mode, target: to,
+		Elicit: map[string]any{"username": "ada", "name": "Ada"},
+		Sample: "forty-two",
+		Roots:  []map[string]any{{"uri": "file:///colonnade", "name": "colonnade"}},
+	}
+	for _, e := range expected {
+		j.Steps = append(j.Steps, e.step)
+	}
+	var r report
+	set.script(t, nil, "client.mjs", j, &r)
+	if r.Version != d.version {
+		t.Errorf("negotiated %q, want %q", r.Version, d.version)
+	}
+	if len(r.Steps) != len(expected) {
+		t.Fatalf("the client reports %d steps, want %d", len(r.Steps), len(expected))
+	}
+	for i, e := range expected {
+		t.Run(e.what, func(t *testing.T) {
+			e.check(t, r.Steps[i])
+			if t.Failed() {
+				t.Logf("outcome: error %+v, seen %+v, result %.2000s", r.Steps[i].Error, r.Steps[i].Seen, r.Steps[i].Result)
+			}
+		})
+	}
+}
+
+func call(name string, arguments map[string]any) step {
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	return step{Op: "call", Params: map[string]any{"name": name, "arguments": arguments}}
+}
+
+func awaitTools(names ...string) step {
+	return step{Op: "awaitTools", Names: names, DeadlineMs: readyDeadline.Milliseconds()}
+}
+
+func read(uri string) step { return step{Op: "read", Params: map[string]any{"uri": uri}} }
+
+func prompt(name string, arguments map[string]any) step {
+	return step{Op: "prompt", Params: map[string]any{"name": name, "arguments": arguments}}
+}
+
+// decode reads a successful outcome into v.
+func decode(t *testing.T, o outcome, v any) {
+	t.Helper()
+	if o.Error != nil {
+		t.Fatalf("error %v: %s", o.Error.Code, o.Error.Message)
+	}
+	if err := json.Unmarshal(o.Result, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type toolResult struct {
+	Content           []struct{ Type, Text string }
+	IsError           bool
+	StructuredContent json.RawMessage
+}
+
+func (r toolResult) text() string {
+	var texts []string
+	for _, block := range r.Content {
+		texts = append(texts, block.Text)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// saysText wants a tool's good result that is this text.
+func saysText(want string) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		var r toolResult
+		decode(t, o, &r)
+		if r.IsError || r.text() != want {
+			t.Errorf("isError %v, text %q; want %q", r.IsError, r.text(), want)
+		}
+	}
+}
+
+// mentions wants a tool's good result with this text somewhere.
+func mentions(want string) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		var r toolResult
+		decode(t, o, &r)
+		if r.IsError || !strings.Contains(r.text(), want) {
+			t.Errorf("isError %v, text %q; want it to mention %q", r.IsError, r.text(), want)
+		}
+	}
+}
+
+// toolFails wants a result with isError: the tool said no, and the protocol did its work.
+func toolFails(t *testing.T, o outcome) {
+	var r toolResult
+	decode(t, o, &r)
+	if !r.IsError || r.text() == "" {
+		t.Errorf("isError %v, text %q; want an error that says why", r.IsError, r.text())
+	}
+}
+
+// fails wants a protocol error with this code.
+func fails(code int) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		if o.Error == nil {
+			t.Fatalf("no error; want code %d", code)
+		}
+		if got, ok := o.Error.Code.(float64); !ok || int(got) != code || o.Error.Message == "" {
+			t.Errorf("error %v: %q; want code %d and a message", o.Error.Code, o.Error.Message, code)
+		}
+	}
+}
+
+// reads wants one content of a resource, unchanged.
+func reads(uri, mention string) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		var r struct{ Contents []struct{ URI, Text string } }
+		decode(t, o, &r)
+		if len(r.Contents) != 1 || r.Contents[0].URI != uri || !strings.Contains(r.Contents[0].Text, mention) {
+			t.Errorf("contents %+v; want one of %s that mentions %q", r.Contents, uri, mention)
+		}
+	}
+}
+
+// prompts wants one message that mentions the text.
+func prompts(mention string) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		var r struct {
+			Messages []struct{ Content struct{ Text string } }
+		}
+		decode(t, o, &r)
+		if len(r.Messages) != 1 || !strings.Contains(r.Messages[0].Content.Text, mention) {
+			t.Errorf("messages %+v; want one that mentions %q", r.Messages, mention)
+		}
+	}
+}
+
+// lists wants these values of key among the entries of a list.
+func lists(member, key string, want ...string) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		got := listed(t, o, member, key)
+		for _, w := range want {
+			if !slices.Contains(got, w) {
+				t.Errorf("%s has no %s %q: %q", member, key, w, got)
+			}
+		}
+	}
+}
+
+func listed(t *testing.T, o outcome, member, key string) []string {
+	t.Helper()
+	var r map[string]json.RawMessage
+	decode(t, o, &r)
+	var entries []map[string]any
+	if err := json.Unmarshal(r[member], &entries); err != nil {
+		t.Fatalf("%s: %v", member, err)
+	}
+	var values []string
+	for _, entry := range entries {
+		value, _ := entry[key].(string)
+		values = append(values, value)
+	}
+	return values
+}
+
+// saw wants exactly these arrivals, in this order, before the result that check judges.
+func saw(want []sighting, check func(*testing.T, outcome)) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		check(t, o)
+		if diff := cmp.Diff(want, o.Seen); diff != "" {
+			t.Errorf("arrived while the call ran (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// sawMost is saw for a server that answers right behind its last notification: the TypeScript clients drop that one when
+// both arrive in one read, hub or no hub. TestOrder looks at the wire instead.
+func sawMost(want []sighting, check func(*testing.T, outcome)) func(*testing.T, outcome) {
+	return func(t *testing.T, o outcome) {
+		most := want
+		if len(o.Seen) == len(want)-1 {
+			most = want[:len(o.Seen)]
+		}
+		saw(most, check)(t, o)
+	}
+}
+
+func progress(total float64, message func(float64) string, values ...float64) []sighting {
+	var all []sighting
+	for _, value := range values {
+		all = append(all, sighting{Kind: "progress", Progress: value, Total: total, Message: message(value)})
+	}
+	return all
+}

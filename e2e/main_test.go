@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// fixturePackage is a tool of go.mod, so that go.sum covers it in a clean clone.
+const fixturePackage = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir, err := artefacts(); err == nil {
+			os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+// artefacts is the folder of what is built once per run.
+var artefacts = sync.OnceValues(func() (string, error) {
+	return os.MkdirTemp("", "stoa-e2e-")
+})
+
+var builtStoa = sync.OnceValues(func() (string, error) {
+	if raceEnabled {
+		return build("stoa", ".", "-race")
+	}
+	return build("stoa", ".")
+})
+
+var builtFixture = sync.OnceValues(func() (string, error) {
+	return build("everything-server", fixturePackage)
+})
+
+func build(name, pkg string, flags ...string) (string, error) {
+	dir, err := artefacts()
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(dir, name)
+	args := append([]string{"build", "-o", out}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Dir = repository
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, said)
+	}
+	return out, nil
+}
+
+// repository is the module's root as seen from the folder that go test runs this package in.
+const repository = ".."
+
+func stoaBinary(t *testing.T) string {
+	t.Helper()
+	path, err := builtStoa()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func fixtureBinary(t *testing.T) string {
+	t.Helper()
+	path, err := builtFixture()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
