@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -45,8 +44,8 @@ func AppendError(dst, id, object []byte) []byte {
 	return append(dst, '}')
 }
 
-// ErrTooLong is returned for a frame over the limit. The frame has been
-// passed over and the next one can be read.
+// ErrTooLong is returned for a frame over the limit. A LineReader has then
+// passed over the frame and can read the next one; an EventReader has ended.
 var ErrTooLong = errors.New("the message is longer than the limit")
 
 // LineReader reads frames that end in a newline.
@@ -56,26 +55,31 @@ type LineReader struct {
 	buf   []byte
 }
 
-// NewLineReader reads from r frames of at most limit bytes.
+// NewLineReader reads from r frames of at most limit bytes, line end not
+// counted.
 func NewLineReader(r io.Reader, limit int) *LineReader {
 	return &LineReader{r: bufio.NewReaderSize(r, 16<<10), limit: limit}
 }
 
 // Next returns the next frame that is not blank, without its line end. The
 // slice is valid until the next call. A last line without an end is half a
-// frame and gives io.ErrUnexpectedEOF.
+// frame and gives io.ErrUnexpectedEOF, unless it is blank.
 func (l *LineReader) Next() ([]byte, error) {
 	for {
 		line, err := l.line()
 		if err != nil {
 			return nil, err
 		}
-		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimLeft(line, " \t")) > 0 {
+		if !isBlank(line) {
 			return line, nil
 		}
 	}
 }
 
+func isBlank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }
+
+// line returns a line without its end. A line over the limit is read to its
+// end in pieces that are thrown away.
 func (l *LineReader) line() ([]byte, error) {
 	if cap(l.buf) > 1<<20 {
 		l.buf = nil
@@ -84,132 +88,28 @@ func (l *LineReader) line() ([]byte, error) {
 	long := false
 	for {
 		part, err := l.r.ReadSlice('\n')
-		if err == nil && len(l.buf) == 0 && !long && len(part) <= l.limit {
-			return part, nil
-		}
-		if long = long || len(l.buf)+len(part) > l.limit; long {
-			l.buf = l.buf[:0]
-		} else {
-			l.buf = append(l.buf, part...)
+		whole := err == nil && len(l.buf) == 0 && !long
+		if !whole {
+			// The two bytes over the limit may be a line end.
+			if long = long || len(l.buf)+len(part) > l.limit+2; !long {
+				l.buf = append(l.buf, part...)
+			}
+			part = l.buf
 		}
 		switch {
 		case err == bufio.ErrBufferFull:
-		case err == io.EOF && len(part) == 0 && len(l.buf) == 0 && !long:
+			continue
+		case err == io.EOF && !long && isBlank(part):
 			return nil, io.EOF
 		case err == io.EOF:
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
-		case long:
+		}
+		part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r"))
+		if long || len(part) > l.limit {
 			return nil, ErrTooLong
-		default:
-			return l.buf, nil
 		}
+		return part, nil
 	}
-}
-
-// Event is one server-sent event.
-type Event struct {
-	Name string // empty means "message"
-	ID   string
-	Data []byte // valid until the next call
-}
-
-// EventReader reads a server-sent event stream.
-type EventReader struct {
-	r     *bufio.Reader
-	limit int
-	data  []byte
-}
-
-// NewEventReader reads from r events whose data is at most limit bytes.
-func NewEventReader(r io.Reader, limit int) *EventReader {
-	return &EventReader{r: bufio.NewReaderSize(r, 4<<10), limit: limit}
-}
-
-// Next returns the next event that has data. Comments, retry fields and
-// events without data are passed over. io.EOF ends the stream; an event cut
-// off by it is dropped, as the format demands.
-func (e *EventReader) Next() (Event, error) {
-	var ev Event
-	if cap(e.data) > 1<<20 {
-		e.data = nil
-	}
-	e.data = e.data[:0]
-	has := false
-	for {
-		kind, err := e.field(&ev, &has)
-		if err != nil {
-			return Event{}, err
-		}
-		if kind == blank && has {
-			ev.Data = e.data
-			return ev, nil
-		}
-		if kind == blank {
-			ev = Event{}
-		}
-	}
-}
-
-type lineKind int
-
-const (
-	blank lineKind = iota
-	other
-)
-
-// field reads one line and adds what it says to ev and e.data.
-func (e *EventReader) field(ev *Event, has *bool) (lineKind, error) {
-	part, err := e.r.ReadSlice('\n')
-	if err != nil && err != bufio.ErrBufferFull {
-		return other, err
-	}
-	isData := bytes.HasPrefix(part, []byte("data:"))
-	if isData {
-		value := part[len("data:"):]
-		if len(value) > 0 && value[0] == ' ' {
-			value = value[1:]
-		}
-		if *has {
-			e.data = append(e.data, '\n')
-		}
-		*has = true
-		e.data = append(e.data, value...)
-	} else if err == nil {
-		line := bytes.TrimRight(part, "\r\n")
-		if len(line) == 0 {
-			return blank, nil
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(name) {
-		case "event":
-			ev.Name = string(value)
-		case "id":
-			ev.ID = string(value)
-		case "data":
-			*has = true
-		}
-	}
-	total := len(part)
-	for err == bufio.ErrBufferFull {
-		part, err = e.r.ReadSlice('\n')
-		if err != nil && err != bufio.ErrBufferFull {
-			return other, err
-		}
-		if isData {
-			e.data = append(e.data, part...)
-		}
-		if total += len(part); total > e.limit+1024 || len(e.data) > e.limit+2 {
-			return other, fmt.Errorf("event stream: %w of %d bytes", ErrTooLong, e.limit)
-		}
-	}
-	if isData {
-		e.data = bytes.TrimRight(e.data, "\r\n")
-	}
-	if len(e.data) > e.limit {
-		return other, fmt.Errorf("event stream: %w of %d bytes", ErrTooLong, e.limit)
-	}
-	return other, nil
 }

@@ -9,7 +9,7 @@ type Field struct {
 // Message is one scanned JSON-RPC message. Its parts are subslices of the
 // bytes that were scanned. The zero value is ready for Scan and may be reused.
 type Message struct {
-	ID     []byte  // raw; nil if absent
+	ID     []byte  // raw; nil if absent, which an error may be; null only in a response
 	Method string  // empty in a response
 	Params []byte  // raw; nil if absent
 	Result []byte  // raw; nil if absent
@@ -17,8 +17,10 @@ type Message struct {
 	Fields []Field // members of params, if it is an object
 	Meta   []Field // members of params._meta, if it is an object
 
-	version bool
-	s       scanner
+	version   bool
+	badMethod bool   // present, but no non-empty string
+	last      string // the method before, kept since it is often the same
+	s         scanner
 }
 
 // Trust says whose bytes are scanned.
@@ -33,29 +35,37 @@ const (
 // a *SyntaxError when b is not JSON as we demand it, and a *ShapeError when it
 // is JSON but no JSON-RPC message; then ID is set where it could be read.
 func (m *Message) Scan(b []byte, trust Trust) error {
-	*m = Message{Fields: m.Fields[:0], Meta: m.Meta[:0], s: scanner{b: b, maxDepth: MaxDepth, names: m.s.names[:0]}}
+	*m = Message{Fields: kept(m.Fields), Meta: kept(m.Meta), last: m.last,
+		s: scanner{b: b, maxDepth: MaxDepth, names: kept(m.s.names)}}
 	s := &m.s
 	s.space()
-	if s.peek() != '{' {
-		if s.pos < len(b) && s.peek() == '[' {
-			if err := s.value(); err != nil {
-				return err
-			}
-			return &ShapeError{"a batch is not supported in this protocol version; send one message at a time"}
-		}
-		if err := s.value(); err != nil {
-			return err
-		}
-		return &ShapeError{"the message is not an object"}
+	first := s.peek()
+	var err error
+	if first == '{' {
+		err = m.envelope(trust)
+	} else {
+		err = s.value()
 	}
-	if err := m.envelope(trust); err != nil {
+	if err != nil {
 		return err
 	}
-	s.space()
-	if s.pos < len(b) {
+	switch {
+	case !s.end():
 		return s.fail("data after the message")
+	case first == '[':
+		return &ShapeError{"a batch is not supported in this protocol version; send one message at a time"}
+	case first != '{':
+		return &ShapeError{"the message is not an object"}
 	}
 	return m.check()
+}
+
+// kept empties s for reuse, unless one huge message has blown it up.
+func kept[T any](s []T) []T {
+	if cap(s) > 1024 {
+		return nil
+	}
+	return s[:0]
 }
 
 func (m *Message) envelope(trust Trust) error {
@@ -92,21 +102,31 @@ func (m *Message) envelope(trust Trust) error {
 		raw := s.b[start:s.pos]
 		switch string(name) {
 		case "jsonrpc":
-			m.version = string(raw) == `"2.0"`
+			if m.version = string(raw) == `"2.0"`; !m.version {
+				version, _ := String(raw)
+				m.version = version == "2.0"
+			}
 		case "id":
 			m.ID = raw
 		case "method":
-			m.Method, _ = String(raw)
-			if m.Method == "" {
-				m.Method = invalidMethod
-			}
+			m.method(raw)
 		}
 		return nil
 	})
 }
 
-// invalidMethod stands for a method that is present but no non-empty string.
-const invalidMethod = "\x00"
+func (m *Message) method(raw []byte) {
+	if n := len(raw); n > 2 && m.last == string(raw[1:n-1]) && raw[0] == '"' {
+		m.Method = m.last
+		return
+	}
+	m.Method, _ = String(raw)
+	m.badMethod = m.Method == ""
+	// An escaped method must not be found again by its raw bytes.
+	if len(m.Method) == len(raw)-2 && len(m.Method) <= 64 {
+		m.last = m.Method
+	}
+}
 
 func (m *Message) params() error {
 	s := &m.s
@@ -144,7 +164,7 @@ func (e *ShapeError) Error() string { return e.Msg }
 func (m *Message) check() error {
 	if m.ID != nil {
 		if c := m.ID[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
-			if string(m.ID) != "null" || m.Method != "" {
+			if string(m.ID) != "null" || m.Method != "" || m.badMethod {
 				m.ID = nil
 				return &ShapeError{"id must be a string or a number"}
 			}
@@ -153,8 +173,7 @@ func (m *Message) check() error {
 	switch {
 	case !m.version:
 		return &ShapeError{`jsonrpc must be "2.0"`}
-	case m.Method == invalidMethod:
-		m.Method = ""
+	case m.badMethod:
 		return &ShapeError{"method must be a non-empty string"}
 	case m.Method == "" && m.Result == nil && m.Error == nil:
 		return &ShapeError{"the message has neither method, result nor error"}
@@ -162,7 +181,7 @@ func (m *Message) check() error {
 		return &ShapeError{"the message is both a request and a response"}
 	case m.Result != nil && m.Error != nil:
 		return &ShapeError{"the response has both result and error"}
-	case m.Method == "" && m.ID == nil:
+	case m.Result != nil && m.ID == nil:
 		return &ShapeError{"the response has no id"}
 	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
 		return &ShapeError{"params must be an object"}

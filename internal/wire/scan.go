@@ -2,10 +2,7 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"math/bits"
-	"unicode/utf8"
 )
 
 // MaxDepth is the nesting that a scan allows by default.
@@ -27,7 +24,8 @@ type scanner struct {
 	depth    int
 	maxDepth int
 	lax      int      // > 0 inside a part where duplicates and lone surrogates are tolerated
-	names    [][]byte // unescaped names of all open objects, innermost last
+	nameAt   int      // where the last name starts; a visitor reads it before it goes on
+	names    [][]byte // unescaped names of all open strict objects, innermost last
 }
 
 func (s *scanner) fail(format string, args ...any) error {
@@ -56,7 +54,7 @@ func (s *scanner) unexpected(want string) error {
 	if s.pos >= len(s.b) {
 		return s.fail("the message ends where %s was expected", want)
 	}
-	return s.fail("unexpected %q where %s was expected", rune(s.b[s.pos]), want)
+	return s.fail("unexpected %q where %s was expected", s.b[s.pos:s.pos+1], want)
 }
 
 // value passes over one value.
@@ -130,12 +128,11 @@ func (s *scanner) array(visit func(value []byte)) error {
 	}
 }
 
-// A member is what object hands to its visitor before the value is scanned.
-// The visitor scans the value itself, by value or a deeper object.
+// A visitor is called with the unescaped name of a member and the scanner at
+// its value, which the visitor passes over itself.
 type visitor func(name []byte) error
 
-// object passes over an object. With visit, each member's value is scanned by
-// visit, which is called with the unescaped name and the scanner at the value.
+// object passes over an object and, with visit, leaves its values to it.
 func (s *scanner) object(visit visitor) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -148,7 +145,7 @@ func (s *scanner) object(visit visitor) error {
 	base := len(s.names)
 	var seen map[string]struct{} // only for objects with many names
 	for {
-		name, err := s.name(base, &seen)
+		name, err := s.name(base, &seen, visit != nil)
 		if err != nil {
 			return err
 		}
@@ -179,8 +176,9 @@ func (s *scanner) object(visit visitor) error {
 // manyNames is where looking for duplicates changes from comparing to hashing.
 const manyNames = 24
 
-// name reads a member's name and its colon, and refuses a duplicate.
-func (s *scanner) name(base int, seen *map[string]struct{}) ([]byte, error) {
+// name reads a member's name and its colon, and refuses a duplicate. The name
+// is unescaped only where it is compared or wanted: it costs an allocation.
+func (s *scanner) name(base int, seen *map[string]struct{}, wanted bool) ([]byte, error) {
 	if s.peek() != '"' {
 		return nil, s.unexpected("a name")
 	}
@@ -188,8 +186,9 @@ func (s *scanner) name(base int, seen *map[string]struct{}) ([]byte, error) {
 	if err := s.str(); err != nil {
 		return nil, err
 	}
+	s.nameAt = start
 	name := s.b[start+1 : s.pos-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
+	if (wanted || s.lax == 0) && bytes.IndexByte(name, '\\') >= 0 {
 		name = unescape(name)
 	}
 	if s.lax == 0 {
@@ -268,109 +267,4 @@ func (s *scanner) digits() bool {
 		s.pos++
 	}
 	return s.pos > start
-}
-
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-// special marks the bytes of x that a string scan must look at: a quote, a
-// backslash, a control character or the start of a multi-byte rune. The lowest
-// mark is exact; marks above it may be false.
-func special(x uint64) uint64 {
-	quote := x ^ ones*'"'
-	slash := x ^ ones*'\\'
-	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x | x) & highs
-}
-
-// str passes over a string, from its opening to its closing quote.
-func (s *scanner) str() error {
-	s.pos++
-	b := s.b
-	for {
-		for s.pos+8 <= len(b) {
-			m := special(binary.LittleEndian.Uint64(b[s.pos:]))
-			if m == 0 {
-				s.pos += 8
-				continue
-			}
-			s.pos += bits.TrailingZeros64(m) >> 3
-			break
-		}
-		if s.pos >= len(b) {
-			return s.fail("the message ends inside a string")
-		}
-		switch c := b[s.pos]; {
-		case c == '"':
-			s.pos++
-			return nil
-		case c == '\\':
-			if err := s.escape(); err != nil {
-				return err
-			}
-		case c < 0x20:
-			return s.fail("control character %#02x inside a string", c)
-		case c < utf8.RuneSelf:
-			s.pos++
-		default:
-			r, n := utf8.DecodeRune(b[s.pos:])
-			if r == utf8.RuneError && n <= 1 {
-				return s.fail("invalid UTF-8")
-			}
-			s.pos += n
-		}
-	}
-}
-
-// escape passes over one escape sequence, or two that form a surrogate pair.
-func (s *scanner) escape() error {
-	if s.pos+1 >= len(s.b) {
-		s.pos = len(s.b)
-		return s.fail("the message ends inside a string")
-	}
-	switch s.b[s.pos+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		s.pos += 2
-		return nil
-	case 'u':
-	default:
-		return s.fail("invalid escape sequence")
-	}
-	r, ok := hex4(s.b[s.pos:])
-	if !ok {
-		return s.fail("invalid \\u escape")
-	}
-	if r < 0xD800 || r > 0xDFFF || s.lax > 0 {
-		s.pos += 6
-		return nil
-	}
-	low, ok := hex4(s.b[s.pos+6:])
-	if r > 0xDBFF || !ok || low < 0xDC00 || low > 0xDFFF {
-		return s.fail("lone surrogate \\u%04x", r)
-	}
-	s.pos += 12
-	return nil
-}
-
-// hex4 reads the four digits of an escape sequence that starts b.
-func hex4(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	var r rune
-	for _, c := range b[2:6] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
 }

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Event is one server-sent event.
+type Event struct {
+	Name string // empty means "message"
+	ID   string // the stream's last id up to and with this event: where to resume
+	Data []byte // valid until the next call
+}
+
+// EventReader reads a server-sent event stream. Lines end in LF, CRLF or CR;
+// an event is returned as soon as its last line end has begun.
+type EventReader struct {
+	r     *bufio.Reader
+	limit int
+	data  []byte // of the event, then the beginning of a line not yet complete
+	has   bool   // the event has a data line
+	name  string
+	id    string
+	first bool // no line has been read
+	cr    bool // the last line ended in CR, so LF belongs to it
+	err   error
+}
+
+// NewEventReader reads from r events whose data is at most limit bytes.
+func NewEventReader(r io.Reader, limit int) *EventReader {
+	return &EventReader{r: bufio.NewReaderSize(r, 4<<10), limit: limit, first: true}
+}
+
+// Next returns the next event that has data, be it empty. Comments, retry
+// fields and events without data are passed over. io.EOF ends the stream; an
+// event cut off by it is dropped, as the format demands. Every error is final
+// and returned again: after ErrTooLong the place in the stream is lost.
+func (e *EventReader) Next() (Event, error) {
+	if cap(e.data) > 1<<20 {
+		e.data = nil
+	}
+	e.data, e.has, e.name = e.data[:0], false, ""
+	for e.err == nil {
+		var done bool
+		if done, e.err = e.line(); done {
+			return Event{Name: e.name, ID: e.id, Data: e.data}, nil
+		}
+	}
+	e.data = nil
+	return Event{}, e.err
+}
+
+// line reads one line and reports whether it completes an event with data.
+func (e *EventReader) line() (bool, error) {
+	start := len(e.data)
+	for {
+		if _, err := e.r.Peek(1); err != nil {
+			return false, err
+		}
+		part, _ := e.r.Peek(e.r.Buffered())
+		if e.cr {
+			e.cr = false
+			if part[0] == '\n' {
+				e.discard(1)
+				continue
+			}
+		}
+		end := lineEnd(part)
+		if end == len(part) {
+			err := e.keep(start, part)
+			e.discard(end)
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		e.cr = part[end] == '\r'
+		var done bool
+		var err error
+		if len(e.data) == start {
+			done, err = e.field(start, part[:end])
+		} else if err = e.keep(start, part[:end]); err == nil {
+			done, err = e.field(start, e.data[start:])
+		}
+		e.discard(end + 1)
+		return done, err
+	}
+}
+
+// discard passes over bytes that are in the buffer, which cannot fail.
+func (e *EventReader) discard(n int) { _, _ = e.r.Discard(n) }
+
+// lineEnd is the index of the first CR or LF, or the length of b.
+func lineEnd(b []byte) int {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		b = b[:i]
+	}
+	if i := bytes.IndexByte(b, '\r'); i >= 0 {
+		return i
+	}
+	return len(b)
+}
+
+const (
+	byteOrderMark = "\ufeff"
+	otherLine     = 4 << 10 // what a line that is not data may have on top of the limit
+)
+
+// keep adds a part to the incomplete line at start. Of a comment the first
+// byte is enough.
+func (e *EventReader) keep(start int, part []byte) error {
+	if len(e.data) > start && e.data[start] == ':' {
+		return nil
+	}
+	if len(e.data) == start && part[0] == ':' {
+		part = part[:1]
+	}
+	e.data = append(e.data, part...)
+	max := e.limit + otherLine
+	if bytes.HasPrefix(e.data[start:], []byte("data:")) {
+		max = e.limit - start + len("data: ")
+	}
+	if len(e.data)-start > max {
+		return e.tooLong()
+	}
+	return nil
+}
+
+func (e *EventReader) tooLong() error {
+	return fmt.Errorf("event stream: %w of %d bytes", ErrTooLong, e.limit)
+}
+
+// field takes in a line, whether it lies in the reader's buffer or was put
+// together behind the data, where the data then continues.
+func (e *EventReader) field(start int, line []byte) (done bool, err error) {
+	e.data = e.data[:start]
+	if e.first {
+		e.first = false
+		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+	}
+	if len(line) == 0 {
+		if !e.has {
+			e.name = ""
+		}
+		return e.has, nil
+	}
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		return false, e.addData(value)
+	case "event":
+		// The usual name is not worth an allocation per event.
+		if e.name = "message"; string(value) != e.name {
+			e.name = string(value)
+		}
+	case "id":
+		if id := string(value); !strings.Contains(id, "\x00") {
+			e.id = id
+		}
+	}
+	return false, nil
+}
+
+// addData may get a value that lies behind the data in the same array; it
+// only ever moves down.
+func (e *EventReader) addData(value []byte) error {
+	if e.has {
+		e.data = append(e.data, '\n')
+	}
+	e.has = true
+	if e.data = append(e.data, value...); len(e.data) > e.limit {
+		return e.tooLong()
+	}
+	return nil
+}
