@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,55 @@ func BenchmarkScan(b *testing.B) {
 			for b.Loop() {
 				if err := m.Scan(in.input, in.trust); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkEdit(b *testing.B) {
+	var m Message
+	if err := m.Scan(toolsCall(2<<10), FromClient); err != nil {
+		b.Fatal(err)
+	}
+	change := Change{"_meta", []byte(`{"progressToken":7}`)}
+	dst := make([]byte, 0, 4<<10)
+	b.Run("raw2KB", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			dst = Edit(dst[:0], m.Params, change)
+		}
+	})
+	b.Run("fields2KB", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			dst = EditFields(dst[:0], m.Fields, change)
+		}
+	})
+}
+
+func BenchmarkReaders(b *testing.B) {
+	for _, size := range []int{2 << 10, 1 << 20} {
+		message := result(size)
+		lines := append(bytes.Clone(message), '\n')
+		events := fmt.Appendf(nil, "event: message\ndata: %s\n\n", message)
+		b.Run(fmt.Sprintf("lines%dKB", size>>10), func(b *testing.B) {
+			l := NewLineReader(&repeater{s: lines, n: math.MaxInt}, 4<<20)
+			b.SetBytes(int64(len(lines)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if got, err := l.Next(); err != nil || len(got) != len(message) {
+					b.Fatal(len(got), err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("events%dKB", size>>10), func(b *testing.B) {
+			e := NewEventReader(&repeater{s: events, n: math.MaxInt}, 4<<20)
+			b.SetBytes(int64(len(events)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if ev, err := e.Next(); err != nil || len(ev.Data) != len(message) {
+					b.Fatal(len(ev.Data), err)
 				}
 			}
 		})

@@ -16,7 +16,8 @@ type Change struct {
 // comma along. What is not an object counts as {}. dst and obj must not
 // overlap.
 func Edit(dst, obj []byte, changes ...Change) []byte {
-	e := editor{dst: dst, obj: obj, changeSet: newChangeSet(changes)}
+	set := newChangeSet(changes)
+	e := editor{dst: dst, obj: obj}
 	s := scanner{b: obj, maxDepth: MaxDepth, lax: 1}
 	s.space()
 	if s.peek() != '{' {
@@ -28,18 +29,20 @@ func Edit(dst, obj []byte, changes ...Change) []byte {
 		if err := s.value(); err != nil {
 			return err
 		}
-		e.member(name, nameAt, start, s.pos)
+		value, changed := set.take(name)
+		e.member(nameAt, start, s.pos, value, changed)
 		return nil
 	})
 	if err != nil || !s.end() {
 		return EditFields(dst, nil, changes...)
 	}
-	return e.finish()
+	e.copyTo(e.last)
+	e.dst = set.appendNew(e.dst, e.kept == 0)
+	return append(e.dst, obj[e.from:]...)
 }
 
 // An editor copies obj lazily: bytes up to from are done with.
 type editor struct {
-	changeSet
 	dst  []byte
 	obj  []byte
 	from int
@@ -48,12 +51,13 @@ type editor struct {
 	skip bool // leave out what lies before the next name: a dropped first member's comma
 }
 
-func (e *editor) member(name []byte, nameAt, start, end int) {
+// member takes in the member with its name at nameAt and its value from start
+// to end. A changed one gets value, or is dropped if that is nil.
+func (e *editor) member(nameAt, start, end int, value []byte, changed bool) {
 	if e.skip {
 		e.from, e.skip = nameAt, false
 	}
 	e.last = end
-	value, changed := e.take(name)
 	switch {
 	case !changed:
 		e.kept++
@@ -74,12 +78,6 @@ func (e *editor) member(name []byte, nameAt, start, end int) {
 func (e *editor) copyTo(pos int) {
 	e.dst = append(e.dst, e.obj[e.from:pos]...)
 	e.from = pos
-}
-
-func (e *editor) finish() []byte {
-	e.copyTo(e.last)
-	e.dst = e.appendNew(e.dst, e.kept == 0)
-	return append(e.dst, e.obj[e.from:]...)
 }
 
 // EditFields is Edit for an object that has been taken apart already: it has

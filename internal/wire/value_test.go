@@ -176,3 +176,16 @@ func TestOneLine(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestEditAllocatesNothing(t *testing.T) {
+	obj, dst := []byte(`{"a":1,"b":{"c":[2]},"_meta":{}}`), make([]byte, 0, 256)
+	fields := Members(obj)
+	value := []byte(`{"x":1}`)
+	n := testing.AllocsPerRun(10, func() {
+		dst = Edit(dst[:0], obj, Change{"_meta", value}, Change{Name: "a"}, Change{"new", value})
+		dst = EditFields(dst[:0], fields, Change{"_meta", value}, Change{Name: "a"}, Change{"new", value})
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
