@@ -186,7 +186,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 
 // What a peer sends without end costs no memory beyond the limit.
 func TestReadersAreBounded(t *testing.T) {
-	const limit, sent = 64 << 10, 4 << 20
+	const limit, sent = 32 << 10, 1 << 20
 	drain := func(next func() error) func() {
 		return func() {
 			for err := error(nil); err == nil || err == ErrTooLong; {
