@@ -16,8 +16,9 @@ const (
 type attempts struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	from map[netip.Prefix]*tally
+	mu    sync.Mutex
+	from  map[netip.Prefix]*tally
+	swept time.Time // when what is over was last dropped
 }
 
 type tally struct {
@@ -54,9 +55,12 @@ func (a *attempts) makeRoom(now time.Time) {
 	if len(a.from) < maxAddresses {
 		return
 	}
-	for key, t := range a.from {
-		if !now.Before(t.until) {
-			delete(a.from, key)
+	if now.Sub(a.swept) >= time.Second { // or a flood would make us walk the map for each of its requests
+		a.swept = now
+		for key, t := range a.from {
+			if !now.Before(t.until) {
+				delete(a.from, key)
+			}
 		}
 	}
 	for key := range a.from {
