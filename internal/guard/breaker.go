@@ -45,6 +45,9 @@ func (o Options) withDefaults() Options {
 // be followed by one Success or Failure; a call with no verdict (its caller
 // gave up) may stay silent.
 //
+// While it is half-open, the first verdict to arrive decides, also that of a
+// call from before: it says as much about the upstream as the probe would.
+//
 // Recovery is gradual: a success takes away one failure, not all, so that an
 // upstream which came back half-way opens the breaker again at once.
 type Breaker struct {
