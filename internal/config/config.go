@@ -1,0 +1,214 @@
+// Package config owns what the hub is told before it starts: its files, the
+// variables and the flags that override them.
+//
+// It reads Stoa's own file (JSONC or YAML, strict: an unknown key is a
+// problem) and the server maps of other hosts' files as they are. It promises
+// that Load reports every problem of every file at once, each with its place
+// and what to do; that a Config it returns is complete and checked; and that
+// neither Show nor Hash tells a secret. Keys, checks, defaults, the JSON
+// Schema and docs/config.md come from the same tables (fields.go,
+// serverfields.go).
+//
+// It starts nothing, dials nothing and watches nothing: a reload is another
+// Load. A Config is not changed after Load and may be read concurrently.
+package config
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stoahub/stoa/internal/secret"
+)
+
+// Config is the configuration in effect.
+type Config struct {
+	Listen       []string // host:port, checked
+	Data         string   // the data folder, absolute when loaded
+	Store        string   // "embedded", or nats:// addresses separated by commas
+	Servers      []Server // sorted by Name, Names unique
+	AutoDiscover bool     // false: no server is dialled or listed until asked for
+	Pool         Pool
+	Auth         Auth
+	Limits       Limits
+	Log          Log
+	Sections     Sections
+
+	trace *trace // where each value came from; nil for a Config made by hand
+}
+
+// Pool says when connections to servers are closed for being idle.
+type Pool struct {
+	MaxIdleTime     time.Duration // 0: never
+	CleanupInterval time.Duration // how often idle connections are looked for
+	Max             int           // connections at once; 0: no bound
+}
+
+// Auth says who may talk to the hub.
+type Auth struct {
+	Required   *bool    // nil: on every listener that is not loopback
+	Origins    []string // browser origins allowed besides the hub's own
+	Hosts      []string // Host values allowed besides the listen addresses
+	TokensFile string   // bearer tokens; empty: the data folder's own
+}
+
+// Limits are the bounds of what the hub takes in.
+type Limits struct {
+	MessageBytes  int // one message
+	Depth         int // nesting of JSON
+	ArgumentBytes int // arguments after references were resolved
+	Sessions      int // legacy connections at once
+	SessionIdle   time.Duration
+	HeaderBytes   int // the header of one HTTP request
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // auto, text, json
+}
+
+// Sections are the parts that other packages decode; here they are only
+// checked to be what they should be at the top (an object, mostly). nil: not
+// given.
+type Sections struct {
+	Agents, Models, Chat, Session, Modules, Plans, Policy, Telemetry, Console json.RawMessage
+}
+
+// Server is one upstream as configured: either Command or URL is set.
+type Server struct {
+	Name  string // the slug, ^[a-z][a-z0-9-]{0,19}$
+	Title string // the name as the file has it
+
+	Command    string
+	Args       []string
+	Env        map[string]secret.String
+	EnvFile    string
+	InheritEnv InheritEnv
+	Cwd        string
+
+	URL     string
+	Headers map[string]secret.String
+
+	Transport  Transport
+	Protocol   Protocol
+	Timeout    time.Duration // from the start of execution, reset by progress
+	MaxTimeout time.Duration // in all
+	Tools      Tools
+	Sharing    Sharing
+	Queue      *Queue // nil: none
+	References *bool  // nil: as the face decides
+	Cards      *bool  // nil: as the face decides
+	Breaker    Breaker
+	Idle       time.Duration // 0: never closed for being idle
+	Enabled    bool
+}
+
+// InheritEnv says what a child process gets of the hub's environment besides
+// the basic variables (PATH, HOME, ...).
+type InheritEnv struct {
+	All   bool
+	Names []string
+}
+
+// Tools says which tools of a server are exposed; patterns are those of
+// path.Match. Deny wins over Allow; an empty Allow allows all.
+type Tools struct {
+	Allow, Deny []string
+	Override    json.RawMessage // by tool name; nil: none
+}
+
+// Queue bounds the calls that a server executes at once.
+type Queue struct {
+	Concurrency int
+	Capacity    int
+	Timeout     time.Duration // of waiting
+}
+
+// Breaker says when calls to a failing tool are refused at once.
+type Breaker struct {
+	Failures         int
+	Window, Cooldown time.Duration
+}
+
+// Transport is how a server is reached.
+type Transport string
+
+// A server with a command is always Stdio and one with a ws:// URL always WS
+// once loaded; Auto remains for http URLs whose server may be an older SSE one.
+const (
+	Auto  Transport = "auto"
+	Stdio Transport = "stdio"
+	HTTP  Transport = "http"
+	SSE   Transport = "sse"
+	WS    Transport = "ws"
+)
+
+// Protocol is the era to speak to a server.
+type Protocol string
+
+const (
+	AnyEra Protocol = "auto"
+	Modern Protocol = "modern"
+	Legacy Protocol = "legacy"
+)
+
+// Sharing says whether the clients share one connection to a server.
+type Sharing string
+
+const (
+	Shared     Sharing = "shared"
+	PerSession Sharing = "session"
+)
+
+// Default returns the configuration of a hub that was told nothing. Its Data
+// is empty: only Load knows the user's folders.
+func Default() Config {
+	return Config{
+		Listen:       []string{"127.0.0.1:8080"},
+		Store:        "embedded",
+		AutoDiscover: true,
+		Pool:         Pool{CleanupInterval: time.Minute},
+		Limits: Limits{
+			MessageBytes:  10 << 20,
+			Depth:         1000,
+			ArgumentBytes: 8 << 20,
+			Sessions:      10_000,
+			SessionIdle:   30 * time.Minute,
+			HeaderBytes:   64 << 10,
+		},
+		Log: Log{Level: "info", Format: "auto"},
+	}
+}
+
+// DefaultServer returns what a server has that was given nothing but a name.
+func DefaultServer() Server {
+	return Server{
+		Transport:  Auto,
+		Protocol:   AnyEra,
+		Timeout:    30 * time.Second,
+		MaxTimeout: 10 * time.Minute,
+		Sharing:    Shared,
+		Breaker:    Breaker{Failures: 5, Window: time.Minute, Cooldown: 30 * time.Second},
+		Enabled:    true,
+	}
+}
+
+// Server returns the server of that name, or nil.
+func (c *Config) Server(name string) *Server {
+	for i := range c.Servers {
+		if c.Servers[i].Name == name {
+			return &c.Servers[i]
+		}
+	}
+	return nil
+}
+
+// Lookup returns a variable as the configuration sees it: the environment
+// first, then the files of --env-file, then the .env beside each file.
+func (c *Config) Lookup(name string) (string, bool) {
+	if c.trace == nil {
+		return "", false
+	}
+	v, _, ok := c.trace.env.get(name)
+	return v, ok
+}

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// configFields are the keys of Stoa's own file, in the manual's order.
+func configFields() []field[Config] {
+	table := []field[Config]{
+		versionField(),
+		{
+			key: "$schema", foreign: true, doc: "The address of this schema, for editors.",
+			schema: func(*Config) *schema { return &schema{Type: "string"} },
+			decode: func(d *decoder, n *node, _ string, _ *Config) { d.want(n, text, "") },
+		},
+		textsField("listen", "The addresses to listen on, each host:port; one string or a list. Port 0 takes a free one. `--listen` replaces them all; without either, `AIUR_SERVER_HOST` and `AIUR_SERVER_PORT`, then `PORT`, decide. An address that is not loopback needs authentication.",
+			asWritten, true, func(c *Config) *[]string { return &c.Listen }, checkListen),
+		textField("data", "The folder of the hub's own data. `--data` wins; without either, `STOA_DATA`, then `stoa` in the user's state folder (`XDG_STATE_HOME` or `~/.local/state`). `${VAR}` is filled in; a relative path starts at the file's folder.",
+			asPath, func(c *Config) *string { return &c.Data }, nil),
+		textField("store", "Where durable state lives: `embedded` keeps it in the data folder; one or more `nats://` or `tls://` addresses, separated by commas, use that JetStream cluster. `${VAR}` is filled in.",
+			expanded, func(c *Config) *string { return &c.Store }, checkStore),
+		serversField("servers", "The MCP servers to connect to, by name; see [servers](#servers).", false),
+		serversField("mcpServers", "`servers`, as other hosts call it.", true),
+		mcpField(),
+		boolField("autoDiscover", "Connect to every server at the start and list its tools. When false, nothing is dialled or listed until it is asked for.",
+			func(c *Config) *bool { return &c.AutoDiscover }),
+		poolField(),
+		objectField("auth", "Who may talk to the hub.", func(c *Config) *Auth { return &c.Auth }, authFields()),
+		objectField("limits", "The bounds of what the hub takes in. Sizes are bytes, or strings such as `\"10MiB\"`.", func(c *Config) *Limits { return &c.Limits }, limitFields()),
+		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
+	}
+	return append(table, sectionFields()...)
+}
+
+func versionField() field[Config] {
+	one := int64(1)
+	return field[Config]{
+		key: "stoa", doc: "The version of this format, always 1. A file that has it is Stoa's own and read strictly; of any other file only the servers are read.",
+		schema: func(*Config) *schema { return &schema{Type: "integer", Minimum: &one, Maximum: &one} },
+		decode: func(d *decoder, n *node, _ string, _ *Config) {
+			if n.kind != number || n.text != "1" {
+				d.problem(n.at, n.ptr, "write 1", "this version of Stoa reads format 1 only")
+			}
+		},
+	}
+}
+
+// poolField has its own defaults once it is there at all.
+func poolField() field[Config] {
+	get := func(c *Config) *Pool { return &c.Pool }
+	table := []field[Pool]{
+		durationField("maxIdleTime", "Close a connection that was not used for so long; \"0s\" is never.", func(p *Pool) *time.Duration { return &p.MaxIdleTime }),
+		durationField("cleanupInterval", "Look for idle connections so often.", func(p *Pool) *time.Duration { return &p.CleanupInterval }),
+		intField("max", "At most so many connections at once; 0 is no bound.", 0, 100_000, func(p *Pool) *int { return &p.Max }),
+	}
+	f := objectField("pool", "When connections are closed for being idle. Without it they stay open, unless a server's `idle` says otherwise; with it, what is left out is 5m and 1m.", get, table)
+	f.schema = func(*Config) *schema {
+		return objectSchema(&Pool{MaxIdleTime: poolIdle, CleanupInterval: poolSweep}, table)
+	}
+	decode := f.decode
+	f.decode = func(d *decoder, n *node, path string, c *Config) {
+		d.poolDefaults(n, path, c)
+		decode(d, n, path, c)
+	}
+	return f
+}
+
+const (
+	poolIdle  = 5 * time.Minute
+	poolSweep = time.Minute
+)
+
+// poolDefaults sets what a configured pool has when it does not say.
+func (d *decoder) poolDefaults(n *node, path string, c *Config) {
+	if _, known := d.trace.places[path]; known || n.kind != object {
+		return
+	}
+	d.trace.places[path] = place{src: d.src, at: n.key, ptr: n.ptr, holder: true}
+	c.Pool.MaxIdleTime, c.Pool.CleanupInterval = poolIdle, poolSweep
+}
+
+func authFields() []field[Auth] {
+	return []field[Auth]{
+		toggleField("required", "Ask every caller for a token. Left out, only listeners that are not loopback ask; false is refused while there is one.", func(a *Auth) **bool { return &a.Required }),
+		textsField("origins", "Browser origins to allow besides the hub's own, each scheme://host[:port].", asWritten, false, func(a *Auth) *[]string { return &a.Origins }, checkOrigin),
+		textsField("hosts", "`Host` header values to allow besides the listen addresses, each host or host:port.", asWritten, false, func(a *Auth) *[]string { return &a.Hosts }, checkHost),
+		textField("tokensFile", "The file of bearer tokens. Left out, it is in the data folder. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(a *Auth) *string { return &a.TokensFile }, nil),
+	}
+}
+
+func limitFields() []field[Limits] {
+	return []field[Limits]{
+		sizeField("messageBytes", "The longest message, in either direction.", 1<<10, 1<<30, func(l *Limits) *int { return &l.MessageBytes }),
+		intField("depth", "The deepest nesting of JSON.", 8, 10_000, func(l *Limits) *int { return &l.Depth }),
+		sizeField("argumentBytes", "The longest arguments of a call after references were resolved.", 1<<10, 1<<30, func(l *Limits) *int { return &l.ArgumentBytes }),
+		intField("sessions", "Connections of legacy clients at once.", 1, 1_000_000, func(l *Limits) *int { return &l.Sessions }),
+		durationField("sessionIdle", "Forget a legacy client's connection that was not used for so long; \"0s\" is never.", func(l *Limits) *time.Duration { return &l.SessionIdle }),
+		sizeField("headerBytes", "The longest header of one HTTP request.", 1<<10, 16<<20, func(l *Limits) *int { return &l.HeaderBytes }),
+	}
+}
+
+func logFields() []field[Log] {
+	return []field[Log]{
+		enumField("level", "The least important level that is logged. Left out, `LOG_LEVEL` decides.", func(l *Log) *string { return &l.Level }, "debug", "info", "warn", "error"),
+		enumField("format", "How a line looks; auto is text on a terminal and JSON elsewhere.", func(l *Log) *string { return &l.Format }, "auto", "text", "json"),
+	}
+}
+
+func sectionFields() []field[Config] {
+	section := func(key, doc string, p func(*Sections) *json.RawMessage, kinds ...kind) field[Config] {
+		f := rawField(key, doc+" Kept as written; this version does nothing with it yet.", func(c *Config) *json.RawMessage { return p(&c.Sections) }, kinds...)
+		decode := f.decode
+		f.decode = func(d *decoder, n *node, path string, c *Config) {
+			decode(d, n, path, c)
+			d.note(n.key, n.ptr, "", "kept, but this version does nothing with %s yet", key)
+		}
+		return f
+	}
+	return []field[Config]{
+		section("agents", "Agents served at `/mcps/{agent}/mcp` besides the servers, by name.", func(s *Sections) *json.RawMessage { return &s.Agents }, object),
+		section("models", "The language models, by name.", func(s *Sections) *json.RawMessage { return &s.Models }, object),
+		section("chat", "How the chat host behaves.", func(s *Sections) *json.RawMessage { return &s.Chat }, object),
+		section("session", "How long sessions live and what they may hold.", func(s *Sections) *json.RawMessage { return &s.Session }, object),
+		section("modules", "The built-in tools: an object by module, or a list of names.", func(s *Sections) *json.RawMessage { return &s.Modules }, object, list),
+		section("plans", "How plans run.", func(s *Sections) *json.RawMessage { return &s.Plans }, object),
+		section("policy", "What may be called, by whom, and what needs approval.", func(s *Sections) *json.RawMessage { return &s.Policy }, object),
+		section("telemetry", "Metrics and traces.", func(s *Sections) *json.RawMessage { return &s.Telemetry }, object),
+		section("console", "The web console.", func(s *Sections) *json.RawMessage { return &s.Console }, object),
+	}
+}
+
+func checkListen(addr string) (string, string) {
+	const hint = `write host:port, as in "127.0.0.1:8080" or "[::1]:8080"`
+	if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
+		return fmt.Sprintf("%q is a port without a host", addr), fmt.Sprintf("write %q", "127.0.0.1:"+addr)
+	}
+	if strings.Contains(addr, "://") {
+		return fmt.Sprintf("%q is a URL, not an address", addr), hint
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Sprintf("%q is no address", addr), hint
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Sprintf("the port of %q is not a number from 0 to 65535", addr), hint
+	}
+	if strings.ContainsAny(host, " /\t\n@,") {
+		return fmt.Sprintf("the host of %q cannot be one", addr), hint
+	}
+	return "", ""
+}
+
+// loopback reports whether only this machine can reach the address.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func checkStore(s string) (string, string) {
+	if s == "embedded" {
+		return "", ""
+	}
+	for one := range strings.SplitSeq(s, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.Host == "" || u.Scheme != "nats" && u.Scheme != "tls" {
+			return "the store is neither embedded nor an address of NATS", `write "embedded" or "nats://host:4222"`
+		}
+	}
+	return "", ""
+}
+
+func checkOrigin(o string) (string, string) {
+	const hint = "write it as browsers do, as in https://app.example.com"
+	if o == "*" {
+		return "every origin cannot be allowed: any web page could then use the hub", "name the origins"
+	}
+	u, err := url.Parse(o)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return fmt.Sprintf("%q is no origin", o), hint
+	}
+	return "", ""
+}
+
+func checkHost(h string) (string, string) {
+	if h == "" || strings.ContainsAny(h, "/*@ ") {
+		return fmt.Sprintf("%q is no host", h), "write a name or an address, with or without :port"
+	}
+	return "", ""
+}

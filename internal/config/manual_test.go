@@ -1,0 +1,140 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// manual renders docs/config.md from the schema. It lives in the tests because
+// only the golden test runs it.
+func manual() []byte {
+	var b bytes.Buffer
+	b.WriteString(manualHead)
+	root := tree()
+	chapter(&b, 2, "Top-level keys", root)
+	for _, p := range root.Properties {
+		switch {
+		case p.schema.foreign || p.key == "servers":
+		case len(p.schema.Properties) > 0:
+			chapter(&b, 2, p.key, p.schema)
+		}
+	}
+	def := DefaultServer()
+	server := objectSchema(&def, serverFields())
+	b.WriteString("\n" + manualServers)
+	chapter(&b, 3, "Keys of a server", server)
+	for _, p := range server.Properties {
+		inner := p.schema
+		if len(inner.AnyOf) > 0 && len(inner.AnyOf[0].Properties) > 0 {
+			inner = inner.AnyOf[0]
+		}
+		if len(inner.Properties) > 0 {
+			chapter(&b, 3, p.key, inner)
+		}
+	}
+	b.WriteString("\n" + manualTail)
+	return b.Bytes()
+}
+
+func chapter(b *bytes.Buffer, level int, title string, s *schema) {
+	fmt.Fprintf(b, "\n%s %s\n\n| key | type | default | meaning |\n|---|---|---|---|\n", strings.Repeat("#", level), title)
+	for _, foreign := range []bool{false, true} {
+		for _, p := range s.Properties {
+			if p.schema.foreign == foreign {
+				fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.key, cell(typeName(p.schema)), cell(defaultText(p.schema)), cell(p.schema.Description))
+			}
+		}
+	}
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+func defaultText(s *schema) string {
+	if s.Default == nil {
+		return ""
+	}
+	return "`" + compact(s.Default) + "`"
+}
+
+func typeName(s *schema) string {
+	switch {
+	case len(s.AnyOf) > 0:
+		var all []string
+		for _, one := range s.AnyOf {
+			all = append(all, typeName(one))
+		}
+		return strings.Join(all, " or ")
+	case len(s.Enum) > 0:
+		return "`" + strings.Join(s.Enum, "`, `") + "`"
+	case s.Pattern == durationPattern:
+		return "duration"
+	case s.Type == "array" && s.Items != nil && s.Items.Type == "string":
+		return "list of strings"
+	case s.Type == "array":
+		return "list"
+	case s.Type == "integer" && s.Minimum != nil && *s.Minimum == *s.Maximum:
+		return fmt.Sprintf("`%d`", *s.Minimum)
+	case s.Type == "integer" && s.Minimum != nil:
+		return fmt.Sprintf("integer, %d to %d", *s.Minimum, *s.Maximum)
+	}
+	return s.Type
+}
+
+const manualHead = `# Configuration
+
+<!-- Generated from the field tables in internal/config by its golden test; run that test with -update after a change. -->
+
+Stoa needs no configuration. What it can be told is in one file, or in the file that another host already has.
+
+` + "`stoa config check`" + ` reads the files and names every problem with its place, ` + "`stoa config show`" + ` prints what is in effect and where each
+value came from, ` + "`stoa config schema`" + ` prints the JSON Schema of this format.
+
+## Files
+
+The files given by ` + "`--config`" + ` are read, in their order; else the one that ` + "`MCP_JSON_PATH`" + ` names; else the first of ` + "`stoa.yaml`, `stoa.yml`,\n`stoa.jsonc`, `stoa.json`, `mcp.json`" + ` in the current folder, then in ` + "`stoa`" + ` in the user's configuration folder; else the defaults stand.
+
+A file with ` + "`stoa: 1`" + ` is Stoa's own and read strictly: an unknown key is a problem. It is JSON with comments and trailing commas, or YAML.
+Of any other file (` + "`claude_desktop_config.json`, `.cursor/mcp.json`, `.vscode/mcp.json`" + `, …) only the servers are read, from ` + "`mcpServers`, `servers` or\n`mcp.servers`" + `, as they are; what was left out is told as a note.
+
+Of several files the later wins: per key, and for a server as a whole. Each replacement is told as a note. A key given twice in one file is a problem.
+A file may have 4 MiB, 100 levels and 1000 servers; YAML may have 100000 words and marks.
+
+## Variables
+
+Where the tables say so, ` + "`${NAME}`" + ` in a string is replaced by the variable and ` + "`${NAME:-default}`" + ` by the default where the variable is unset or empty;
+` + "`$$`" + ` is a dollar sign. Nothing else is interpreted: there is no shell. A variable that is not set is a problem (of a disabled server, a note).
+` + "`${env:NAME}`, `${workspaceFolder}`, `${workspaceFolderBasename}` and `${userHome}`" + ` of editors are understood; ` + "`${input:…}`" + ` is a problem, since nobody can be asked.
+
+Variables come from the environment, then from the files of ` + "`--env-file`" + ` (the later first), then from ` + "`.env`" + ` beside the configuration file.
+Such a file has lines ` + "`NAME=value`, `NAME='literal'` or `NAME=\"with \\n escapes\"`; `#`" + ` begins a comment.
+
+Durations are strings such as ` + "`\"30s\"` or `\"1h30m\"`; keys that end in `Ms`" + ` are whole milliseconds.
+`
+
+const manualServers = `## servers
+
+` + "```yaml" + `
+stoa: 1
+servers:
+  files:
+    command: npx
+    args: [-y, "@modelcontextprotocol/server-filesystem", "${HOME}/notes"]
+  search:
+    url: https://search.example.com/mcp
+    headers:
+      Authorization: Bearer ${SEARCH_TOKEN}
+` + "```" + `
+
+A server's name is made to fit ` + "`^[a-z][a-z0-9-]{0,19}$`" + ` (lower case, other characters become dashes, cut to length); two servers whose names then
+are the same are a problem, and so are ` + "`stoa`, `mcp`, `context`, `plan`, `task`, `file`, `debug`" + `. Instead of a map, a list of servers with ` + "`id` or `name`" + ` will do.
+`
+
+const manualTail = `## The listening address and the data folder
+
+| what | order of precedence |
+|---|---|
+| address | ` + "`--listen`, `listen`, `AIUR_SERVER_HOST` with `AIUR_SERVER_PORT`, `PORT`, `127.0.0.1:8080`" + ` |
+| data folder | ` + "`--data`, `data`, `STOA_DATA`, `$XDG_STATE_HOME/stoa`, `~/.local/state/stoa`" + ` |
+| log level | ` + "`log.level`, `LOG_LEVEL`, `info`" + ` |
+`

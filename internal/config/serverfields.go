@@ -1,0 +1,258 @@
+package config
+
+import (
+	"encoding/json"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/secret"
+)
+
+// serverFields are the keys of one server, in the manual's order. They are
+// the same in other hosts' files, whose own spellings come last.
+func serverFields() []field[Server] {
+	table := []field[Server]{
+		textField("command", "The program to run; it speaks MCP on stdin and stdout. Either this or `url` is needed. `${VAR}` is filled in.", expanded, func(s *Server) *string { return &s.Command }, nil),
+		textsField("args", "The program's arguments. `${VAR}` is filled in.", expanded, false, func(s *Server) *[]string { return &s.Args }, nil),
+		secretsField("env", "Variables for the program: a map, or a list of `NAME=value`. They are never shown. `${VAR}` is filled in.", true, func(s *Server) *map[string]secret.String { return &s.Env }),
+		textField("envFile", "A file of NAME=value lines for the program; `env` wins over it. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(s *Server) *string { return &s.EnvFile }, nil),
+		inheritField(),
+		textField("cwd", "The folder that the program runs in; left out, the hub's own. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(s *Server) *string { return &s.Cwd }, nil),
+		textField("url", "The address of a server that runs elsewhere: http, https, ws or wss. `${VAR}` is filled in.", expanded, func(s *Server) *string { return &s.URL }, nil),
+		secretsField("headers", "HTTP headers for every request to `url`. They are never shown. `${VAR}` is filled in.", false, func(s *Server) *map[string]secret.String { return &s.Headers }),
+		transportField("transport", "How to speak to the server. With auto, a `command` is stdio, a ws address is ws, and an http address is tried as http, then as sse. `streamable-http` and `streamableHttp` are http."),
+		enumField("protocol", "The generation of MCP to speak; auto asks the server.", func(s *Server) *Protocol { return &s.Protocol }, "auto", "modern", "legacy"),
+		millisField("timeoutMs", "A call may take so many milliseconds from the start of its execution; progress starts the count again.", func(s *Server) *time.Duration { return &s.Timeout }),
+		millisField("maxTimeoutMs", "A call may take so many milliseconds in all, whatever its progress; never less than `timeoutMs`.", func(s *Server) *time.Duration { return &s.MaxTimeout }),
+		toolsField(),
+		enumField("sharing", "shared: all clients use one connection. session: each session has its own, for servers that keep state or ask their client back.", func(s *Server) *Sharing { return &s.Sharing }, "shared", "session"),
+		queueField(),
+		toggleField("references", "Replace `@name` in arguments by stored values, on the faces that do so.", func(s *Server) **bool { return &s.References }),
+		toggleField("cards", "Store results over 16 KiB and answer with a card instead, on the faces that do so.", func(s *Server) **bool { return &s.Cards }),
+		objectField("breaker", "When calls to a failing tool are refused at once.", func(s *Server) *Breaker { return &s.Breaker }, breakerFields()),
+		durationField("idle", "Close the connection when it was not used for so long; \"0s\" is never. Left out, `pool.maxIdleTime` decides.", func(s *Server) *time.Duration { return &s.Idle }),
+		boolField("enabled", "False leaves the server out.", func(s *Server) *bool { return &s.Enabled }),
+	}
+	return append(table, foreignFields()...)
+}
+
+// foreignFields are other hosts' spellings.
+func foreignFields() []field[Server] {
+	kind := transportField("type", "`transport`, as other hosts call it.")
+	kind.foreign, kind.show = true, nil
+	disabled := boolField("disabled", "The opposite of `enabled`, as other hosts call it.", func(s *Server) *bool { return new(bool) })
+	disabled.foreign, disabled.show = true, nil
+	disabled.decode = func(d *decoder, n *node, at string, s *Server) {
+		if d.want(n, boolean, "write true or false, without quotes") {
+			d.record(sibling(at, "enabled"), n)
+			s.Enabled = n.text != "true"
+		}
+	}
+	serverURL := textField("serverUrl", "`url`, as other hosts call it.", expanded, func(s *Server) *string { return &s.URL }, nil)
+	serverURL.foreign, serverURL.show = true, nil
+	serverURL.decode = renamed(serverURL.decode, "url")
+	httpURL := textField("httpUrl", "`url` with transport http, as other hosts call it.", expanded, func(s *Server) *string { return &s.URL }, nil)
+	decode := renamed(httpURL.decode, "url")
+	httpURL.foreign, httpURL.show = true, nil
+	httpURL.decode = func(d *decoder, n *node, at string, s *Server) {
+		decode(d, n, at, s)
+		s.Transport = HTTP
+	}
+	return []field[Server]{kind, disabled, serverURL, httpURL}
+}
+
+type serverDecode = func(d *decoder, n *node, at string, s *Server)
+
+// renamed records the value under the key it stands for.
+func renamed(decode serverDecode, key string) serverDecode {
+	return func(d *decoder, n *node, at string, s *Server) { decode(d, n, sibling(at, key), s) }
+}
+
+func sibling(at, key string) string { return at[:strings.LastIndexByte(at, '/')+1] + key }
+
+// transports are the names in use, ours first.
+var transports = []struct {
+	name string
+	is   Transport
+}{
+	{"auto", Auto}, {"stdio", Stdio}, {"http", HTTP}, {"sse", SSE}, {"ws", WS},
+	{"streamable-http", HTTP}, {"streamableHttp", HTTP}, {"streamable_http", HTTP}, {"streamablehttp", HTTP},
+	{"websocket", WS}, {"local", Stdio},
+}
+
+func transportField(key, doc string) field[Server] {
+	var names []string
+	for _, t := range transports {
+		names = append(names, t.name)
+	}
+	f := enumField(key, doc, func(s *Server) *Transport { return &s.Transport }, names...)
+	decode := f.decode
+	f.decode = func(d *decoder, n *node, at string, s *Server) {
+		decode(d, n, sibling(at, "transport"), s)
+		for _, t := range transports {
+			if t.name == string(s.Transport) {
+				s.Transport = t.is
+			}
+		}
+	}
+	return f
+}
+
+// secretsField is a map of secrets; where pairs is true a list of NAME=value
+// will do.
+func secretsField(key, doc string, pairs bool, p func(*Server) *map[string]secret.String) field[Server] {
+	return field[Server]{
+		key: key, doc: doc,
+		schema: func(*Server) *schema {
+			scalar := &schema{AnyOf: []*schema{{Type: "string"}, {Type: "number"}, {Type: "boolean"}}}
+			s := &schema{Type: "object", Values: scalar}
+			if pairs {
+				s = &schema{AnyOf: []*schema{s, {Type: "array", Items: &schema{Type: "string", Pattern: "="}}}}
+			}
+			return s
+		},
+		decode: func(d *decoder, n *node, at string, s *Server) {
+			out := map[string]secret.String{}
+			switch {
+			case n.kind == object:
+				for _, m := range n.members {
+					if m.value.kind == null {
+						continue
+					}
+					if v, ok := d.read(m.value, under(at, m.name), expanded); ok {
+						out[m.name] = secret.New(v)
+					}
+				}
+			case pairs && n.kind == list:
+				d.pairs(n, at, out)
+			case pairs:
+				d.want(n, object, "write a map, or a list of NAME=value")
+				return
+			default:
+				d.want(n, object, "")
+				return
+			}
+			*p(s) = out
+		},
+		show: func(s *shower, at string, t *Server) { s.secrets(at, *p(t)) },
+	}
+}
+
+// pairs reads a list of NAME=value.
+func (d *decoder) pairs(n *node, at string, out map[string]secret.String) {
+	for _, item := range n.items {
+		if !d.want(item, text, `write "NAME=value"`) {
+			continue
+		}
+		name, value, ok := strings.Cut(item.text, "=")
+		if !ok || name == "" {
+			d.problem(item.at, item.ptr, `write "NAME=value"`, "this has no name and '='")
+			continue
+		}
+		if _, twice := out[name]; twice {
+			d.problem(item.at, item.ptr, "keep one", "%s is given twice", name)
+		}
+		d.record(under(at, name), item)
+		value, _ = d.expand(value, item, under(at, name))
+		out[name] = secret.New(value)
+	}
+}
+
+func inheritField() field[Server] {
+	const hint = `write true, false, or a list of names, as in ["HTTPS_PROXY"]`
+	names := textsField("inheritEnv", "What the program gets of the hub's environment besides PATH, HOME, USER, LOGNAME, SHELL, TERM, LANG and TMPDIR: true is all of it, a list names variables.", asWritten, false, func(s *Server) *[]string { return &s.InheritEnv.Names }, checkVariable)
+	decode := names.decode
+	names.schema = func(*Server) *schema {
+		return &schema{Default: false, AnyOf: []*schema{{Type: "boolean"}, {Type: "array", Items: &schema{Type: "string"}}}}
+	}
+	names.decode = func(d *decoder, n *node, at string, s *Server) {
+		switch n.kind {
+		case boolean:
+			d.record(at, n)
+			s.InheritEnv = InheritEnv{All: n.text == "true"}
+		case list:
+			s.InheritEnv.All = false
+			decode(d, n, at, s)
+		default:
+			d.problem(n.at, n.ptr, hint, "must be true, false or a list of names, and is %s", n.describe())
+		}
+	}
+	names.show = func(s *shower, at string, t *Server) {
+		if t.InheritEnv.All || len(t.InheritEnv.Names) == 0 {
+			s.put(at, t.InheritEnv.All)
+			return
+		}
+		s.texts(at, t.InheritEnv.Names)
+	}
+	return names
+}
+
+// toolsField takes a plain list for the patterns to allow, as some hosts do.
+func toolsField() field[Server] {
+	table := []field[Tools]{
+		textsField("allow", "Expose only tools that match one of these; `*`, `?` and `[a-z]` are wildcards.", asWritten, false, func(t *Tools) *[]string { return &t.Allow }, checkGlob),
+		textsField("deny", "Never expose tools that match one of these, also when allowed.", asWritten, false, func(t *Tools) *[]string { return &t.Deny }, checkGlob),
+		rawField("override", "Changes to what a tool says of itself, by its name.", func(t *Tools) *json.RawMessage { return &t.Override }, object),
+	}
+	f := objectField("tools", "Which tools of the server are exposed; a plain list is `allow`.", func(s *Server) *Tools { return &s.Tools }, table)
+	schemaOf, decode := f.schema, f.decode
+	f.schema = func(def *Server) *schema {
+		return &schema{AnyOf: []*schema{schemaOf(def), {Type: "array", Items: &schema{Type: "string"}}}}
+	}
+	f.decode = func(d *decoder, n *node, at string, s *Server) {
+		if n.kind == list {
+			table[0].decode(d, n, under(at, "allow"), &s.Tools)
+			return
+		}
+		decode(d, n, at, s)
+	}
+	return f
+}
+
+func queueField() field[Server] {
+	table := []field[Queue]{
+		intField("concurrency", "Calls that execute at once.", 1, 10_000, func(q *Queue) *int { return &q.Concurrency }),
+		intField("capacity", "Calls that may wait; one more is refused.", 0, 1_000_000, func(q *Queue) *int { return &q.Capacity }),
+		millisField("timeoutMs", "A call may wait so many milliseconds.", func(q *Queue) *time.Duration { return &q.Timeout }),
+	}
+	defaults := Queue{Concurrency: 1, Capacity: 100, Timeout: 30 * time.Second}
+	return field[Server]{
+		key: "queue", doc: "Bounds the calls that the server executes at once; left out, there is no queue.",
+		schema: func(*Server) *schema { return objectSchema(&defaults, table) },
+		decode: func(d *decoder, n *node, at string, s *Server) {
+			q := defaults
+			d.trace.places[at] = place{src: d.src, at: n.key, ptr: n.ptr, holder: true}
+			decodeObject(d, n, at, &q, table)
+			s.Queue = &q
+		},
+		show: func(s *shower, at string, t *Server) {
+			if t.Queue != nil {
+				showObject(s, at, t.Queue, table)
+			}
+		},
+	}
+}
+
+func breakerFields() []field[Breaker] {
+	return []field[Breaker]{
+		intField("failures", "So many failures within `window` open the breaker; 0 turns it off.", 0, 1_000_000, func(b *Breaker) *int { return &b.Failures }),
+		durationField("window", "The time in which failures are counted.", func(b *Breaker) *time.Duration { return &b.Window }),
+		durationField("cooldown", "How long an open breaker refuses calls before it lets one try.", func(b *Breaker) *time.Duration { return &b.Cooldown }),
+	}
+}
+
+func checkGlob(g string) (string, string) {
+	if _, err := path.Match(g, ""); err != nil || g == "" {
+		return strconv.Quote(g) + " is no pattern", `close every "[", and write \ before a character that is meant itself`
+	}
+	return "", ""
+}
+
+func checkVariable(name string) (string, string) {
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return strconv.Quote(name) + " is no name of a variable", "write the name alone, as in HTTPS_PROXY"
+	}
+	return "", ""
+}
