@@ -60,8 +60,18 @@ func (d *decoder) want(n *node, k kind, hint string) bool {
 	if n.kind == k {
 		return true
 	}
+	if hint == "" {
+		hint = usual[k]
+	}
 	d.problem(n.at, n.ptr, hint, "must be %s, and is %s", k, n.describe())
 	return false
+}
+
+// usual is the advice for a value of the wrong kind where there is none better.
+var usual = map[kind]string{
+	text:   `put it in quotes, as in "…"`,
+	list:   `write it as ["…", "…"]`,
+	object: `write it as {"key": …}`,
 }
 
 // describe names n for a message; strings are not quoted, they may be secret.

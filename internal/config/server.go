@@ -10,7 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/secret"
 )
 
-// Reserved are the names that no server can have: the hub's own tools and
+// reserved are the names that no server can have: the hub's own tools and
 // references begin with them.
 var reserved = []string{"stoa", "mcp", "context", "plan", "task", "file", "debug"}
 
@@ -174,7 +174,7 @@ func isDisabled(n *node) bool {
 // envFile adds the variables of the server's own file.
 func (d *decoder) envFile(s *Server, at string) {
 	p, ok := d.trace.places[at+"/envFile"]
-	if !ok || s.EnvFile == "" || strings.Contains(s.EnvFile, "${") {
+	if !ok || d.lenient || s.EnvFile == "" || strings.Contains(s.EnvFile, "${") {
 		return
 	}
 	var r report
