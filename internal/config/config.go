@@ -4,8 +4,11 @@
 // It reads Stoa's own file (JSONC or YAML, strict: an unknown key is a
 // problem) and the server maps of other hosts' files as they are. It promises
 // that Load reports every problem of every file at once, each with its place
-// and what to do; that a Config it returns is complete and checked; and that
-// neither Show nor Hash tells a secret. Keys, checks, defaults, the JSON
+// and what to do (up to a bound, and of a file that cannot be parsed only the
+// first); that a Config it returns is complete and checked; and that neither
+// Show nor Hash tells what env, headers and variables hold. A secret written
+// out in args, a URL or a raw section is recognised by the name beside it only,
+// so one without such a name is shown. Keys, checks, defaults, the JSON
 // Schema and docs/config.md come from the same tables (fields.go,
 // serverfields.go).
 //

@@ -35,7 +35,8 @@ func (d *decoder) expand(s string, n *node, path string) (string, bool) {
 			name, tail, closed := strings.Cut(after[1:], "}")
 			if !closed {
 				d.problem(n.at, n.ptr, "close it, or write $$ for a dollar sign", "${ without }")
-				return s, false
+				ok, rest = false, ""
+				break
 			}
 			value, from, good := d.variable(name, n)
 			out.WriteString(value)
@@ -50,7 +51,7 @@ func (d *decoder) expand(s string, n *node, path string) (string, bool) {
 		}
 	}
 	p := d.trace.places[path]
-	p.vars, p.written = used, s
+	p.vars, p.written, p.unfilled = used, s, !ok
 	d.trace.places[path] = p
 	if !ok {
 		return s, false

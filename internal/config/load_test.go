@@ -303,3 +303,31 @@ func TestDollar(t *testing.T) {
 		t.Errorf("-want +got\n%s %s", diff, c.Servers[0].Command)
 	}
 }
+
+// A mistake in one key does not hide those in others, nor is it blamed twice.
+func TestServerProblemsTogether(t *testing.T) {
+	tests := map[string][]string{
+		`{"command": "x", "url": "http://x", "args": "y"}`:                       {"/args: must be a list", "has both"},
+		`{"url": "ftp://x", "timeoutMs": -1, "headers": {"X Y": "1"}}`:           {"not be negative", "scheme", "no name of a header"},
+		`{"command": 5, "cwd": []}`:                                              {"/cwd: must be a string"},
+		`{"command": []}`:                                                        {"/command: must be a string"},
+		`{"url": "${NOPE}/mcp"}`:                                                 {"NOPE is not set"},
+		`{"command": "x", "timeoutMs": "1s", "maxTimeoutMs": 10}`:                {"milliseconds"},
+		`{"url": "${NOPE}/mcp", "transport": "http", "disabled": true}`:          {},
+		`{"url": "http://x", "type": "stdoi", "idle": "x", "env": {"A=": "${"}}`: {"stdoi", "no duration", "${ without }"},
+	}
+	for server, want := range tests {
+		dir := folder(t, "mcp.json", `{"mcpServers": {"a": `+server+`}}`)
+		_, _, err := Load(Options{Dir: dir, UserDir: dir, Env: fixed()})
+		var p Problems
+		errors.As(err, &p)
+		for _, w := range want {
+			if !strings.Contains(p.Error(), w) {
+				t.Errorf("%s: no %q in\n%v", server, w, p)
+			}
+		}
+		if len(p) != len(want) {
+			t.Errorf("%s: %d problems, want %d:\n%v", server, len(p), len(want), p)
+		}
+	}
+}

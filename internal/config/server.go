@@ -129,22 +129,47 @@ func (d *decoder) server(title string, n, named *node, c *Config) {
 	if s.Name != title && s.Name != "" {
 		d.note(named.key, n.ptr, "", "the server %q is called %s here", title, s.Name)
 	}
-	if len(d.problems) == before { // what could not be read cannot be checked
-		s.settle(d.trace.places, at)
-		checkServer(&s, func(key, problem, hint string) {
-			p, _ := d.trace.find(at + key)
-			d.problem(p.at, p.ptr, hint, "%s", problem)
-		}, func(key, text string) {
-			p, _ := d.trace.find(at + key)
-			d.note(p.at, p.ptr, "", "%s", text)
-		})
-	}
+	d.checkServer(&s, n, at, d.problems[before:])
 	if len(c.Servers) == maxServers {
 		d.problem(named.key, n.ptr, "configure fewer", "there are more than %d servers", maxServers)
 	}
 	if len(c.Servers) <= maxServers {
 		c.Servers = append(c.Servers, s)
 	}
+}
+
+// misspelt reports whether p is about a key that was meant to be command or url.
+func misspelt(p Problem) bool {
+	return p.Hint == `did you mean "command"?` || p.Hint == `did you mean "url"?`
+}
+
+// checkServer looks at the server as a whole. What is already known to be wrong
+// (found, or a variable without value) is not blamed again for what follows
+// from it.
+func (d *decoder) checkServer(s *Server, n *node, at string, found Problems) {
+	failed := func(keys ...string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool {
+			return d.trace.places[under(at, key)].unfilled || slices.ContainsFunc(found, func(p Problem) bool {
+				return p.Pointer == under(n.ptr, key)
+			})
+		})
+	}
+	s.settle(d.trace.places, at)
+	checkServer(s, func(key, problem, hint string) {
+		both := s.Command != "" && s.URL != ""
+		switch {
+		case key == "" && (failed("command", "url", "serverUrl", "httpUrl") || slices.ContainsFunc(found, misspelt)):
+		case key == "/url" && !both && failed("url", "serverUrl", "httpUrl"):
+		case key == "/transport" && failed("transport", "type", "url", "serverUrl", "httpUrl"):
+		case key == "/maxTimeoutMs" && failed("timeoutMs", "maxTimeoutMs"):
+		default:
+			p, _ := d.trace.find(at + key)
+			d.problem(p.at, p.ptr, hint, "%s", problem)
+		}
+	}, func(key, text string) {
+		p, _ := d.trace.find(at + key)
+		d.note(p.at, p.ptr, "", "%s", text)
+	})
 }
 
 // replace makes room for s where a server of its name is known: an earlier

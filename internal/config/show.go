@@ -109,8 +109,10 @@ func (c *Config) shown() []entry {
 }
 
 // Show writes the configuration in effect and the origin of each value: lines
-// for a person, or JSON {"config": …, "origins": {pointer: origin}}. Secrets
-// are dots; strings with variables are shown as they were written.
+// for a person, or JSON {"config": …, "origins": {pointer: origin}}. Values of
+// env and headers are dots, strings with variables are shown as they were
+// written. In args, URLs and raw sections only what is named like a secret is
+// dots; a bare positional argument or a part of a URL's path is shown.
 func (c *Config) Show(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return c.showJSON(w)
@@ -150,7 +152,7 @@ func (c *Config) showJSON(w io.Writer) error {
 
 // Hash identifies the configuration in effect: the same values give the same
 // hash wherever they came from. It is made of what Show shows, so it tells
-// nothing of secrets, nor changes with them.
+// nothing of env, headers and variables, nor changes with their values.
 func (c *Config) Hash() string {
 	h := sha256.New()
 	for _, e := range c.shown() {

@@ -14,13 +14,14 @@ type trace struct {
 
 // place is the origin of one value: a file, or what else gave it.
 type place struct {
-	src     *source // nil: not of a file
-	other   string  // "env PORT", "--listen"; only where src is nil
-	at      position
-	ptr     string
-	vars    []string // the variables that took part
-	written string   // the text before its variables were filled in
-	holder  bool     // of an object whose members may be defaults
+	src      *source // nil: not of a file
+	other    string  // "env PORT", "--listen"; only where src is nil
+	at       position
+	ptr      string
+	vars     []string // the variables that took part
+	written  string   // the text before its variables were filled in
+	unfilled bool     // a variable of it has no value
+	holder   bool     // of an object whose members may be defaults
 }
 
 // text is the origin as Show prints it.
