@@ -18,42 +18,8 @@ func TestAgentClient(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	type request struct {
-		Method string `json:"method"`
-		Args   []any  `json:"args"`
-	}
-	asks := []struct {
-		what    string
-		request request
-		status  int
-		check   func(t *testing.T, o outcome)
-	}{
-		{"listTools", request{"listTools", []any{"fixture"}}, http.StatusOK, func(t *testing.T, o outcome) {
-			if !strings.Contains(string(o.Result), `"test_simple_text"`) {
-				t.Errorf("tools: %.500s", o.Result)
-			}
-		}},
-		{"callTool", request{"callTool", []any{"fixture", "test_simple_text", map[string]any{}}}, http.StatusOK,
-			saysText("This is a simple text response for testing.")},
-		{"listResources", request{"listResources", []any{"fixture"}}, http.StatusOK, func(t *testing.T, o outcome) {
-			if !strings.Contains(string(o.Result), `"test://static-text"`) {
-				t.Errorf("resources: %.500s", o.Result)
-			}
-		}},
-		{"readResource", request{"readResource", []any{"fixture", "test://static-text"}}, http.StatusOK, func(t *testing.T, o outcome) {
-			var text string
-			decode(t, o, &text)
-			if text != "This is the content of the static text resource." {
-				t.Errorf("text %q", text)
-			}
-		}},
-		{"toolSaysNo", request{"callTool", []any{"fixture", "test_error_handling", map[string]any{}}}, http.StatusOK, toolFails},
-		{"unknownTool", request{"callTool", []any{"fixture", "no_such_tool", map[string]any{}}}, http.StatusOK, fails(-32602)},
-		{"unknownMethod", request{"request", []any{"fixture", "no/such/method", map[string]any{}}}, http.StatusOK, fails(-32601)},
-		{"unknownAgent", request{"listTools", []any{"nobody"}}, http.StatusNotFound, fails(-32601)},
-	}
-
-	var requests []request
+	asks := agentAsks()
+	var requests []agentRequest
 	for _, ask := range asks {
 		requests = append(requests, ask.request)
 	}
@@ -80,5 +46,47 @@ func TestAgentClient(t *testing.T) {
 				t.Errorf("answered id %s, want %s", wire.Answered, wire.ID)
 			}
 		})
+	}
+}
+
+// agentRequest is a method of the agent client and its arguments.
+type agentRequest struct {
+	Method string `json:"method"`
+	Args   []any  `json:"args"`
+}
+
+// agentAsk is a request, the HTTP status that must answer it, and the judgement on what the client makes of it.
+type agentAsk struct {
+	what    string
+	request agentRequest
+	status  int
+	check   func(t *testing.T, o outcome)
+}
+
+func agentAsks() []agentAsk {
+	return []agentAsk{
+		{"listTools", agentRequest{"listTools", []any{"fixture"}}, http.StatusOK, func(t *testing.T, o outcome) {
+			if !strings.Contains(string(o.Result), `"test_simple_text"`) {
+				t.Errorf("tools: %.500s", o.Result)
+			}
+		}},
+		{"callTool", agentRequest{"callTool", []any{"fixture", "test_simple_text", map[string]any{}}}, http.StatusOK,
+			saysText("This is a simple text response for testing.")},
+		{"listResources", agentRequest{"listResources", []any{"fixture"}}, http.StatusOK, func(t *testing.T, o outcome) {
+			if !strings.Contains(string(o.Result), `"test://static-text"`) {
+				t.Errorf("resources: %.500s", o.Result)
+			}
+		}},
+		{"readResource", agentRequest{"readResource", []any{"fixture", "test://static-text"}}, http.StatusOK, func(t *testing.T, o outcome) {
+			var text string
+			decode(t, o, &text)
+			if text != "This is the content of the static text resource." {
+				t.Errorf("text %q", text)
+			}
+		}},
+		{"toolSaysNo", agentRequest{"callTool", []any{"fixture", "test_error_handling", map[string]any{}}}, http.StatusOK, toolFails},
+		{"unknownTool", agentRequest{"callTool", []any{"fixture", "no_such_tool", map[string]any{}}}, http.StatusOK, fails(-32602)},
+		{"unknownMethod", agentRequest{"request", []any{"fixture", "no/such/method", map[string]any{}}}, http.StatusOK, fails(-32601)},
+		{"unknownAgent", agentRequest{"listTools", []any{"nobody"}}, http.StatusNotFound, fails(-32601)},
 	}
 }
