@@ -2,4 +2,10 @@
 // models they use.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"github.com/stoahub/stoa/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args)) }

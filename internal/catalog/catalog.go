@@ -1,0 +1,223 @@
+package catalog
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Lists is what one upstream offers.
+type Lists struct {
+	Items   [kinds][]*Item
+	Stale   bool  // the upstream is not connected; this is what it said last
+	TTL     int64 // the smallest ttlMs it gave with a list
+	Private bool  // it called a list private
+}
+
+// Change says which lists of an upstream differ from before.
+type Change struct {
+	Upstream                  string
+	Tools, Prompts, Resources bool
+}
+
+// Any reports whether anything changed.
+func (c Change) Any() bool { return c.Tools || c.Prompts || c.Resources }
+
+// Catalog is the live catalogue.
+type Catalog struct {
+	snap  atomic.Pointer[Snapshot]
+	delay time.Duration
+
+	mu       sync.Mutex
+	sources  map[string]*Lists
+	stats    map[string]*Stat
+	watchers map[int]func([]Change)
+	next     int
+	pending  map[string]*Change
+	timer    *time.Timer
+	closed   bool
+}
+
+// New returns an empty catalogue. Changes that come within delay of each other
+// are told as one.
+func New(delay time.Duration) *Catalog {
+	c := &Catalog{delay: delay, sources: map[string]*Lists{}, stats: map[string]*Stat{}, watchers: map[int]func([]Change){}, pending: map[string]*Change{}}
+	c.snap.Store(build(nil))
+	return c
+}
+
+// Now is the current snapshot.
+func (c *Catalog) Now() *Snapshot { return c.snap.Load() }
+
+// Put replaces what an upstream offers.
+func (c *Catalog) Put(upstream string, l *Lists) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range kinds {
+		for _, it := range l.Items[k] {
+			it.Stat = c.stat(it)
+		}
+	}
+	c.swap(upstream, l)
+}
+
+func (c *Catalog) stat(it *Item) *Stat {
+	if it.Kind != Tool {
+		return it.Stat
+	}
+	s := c.stats[it.Ref()]
+	if s == nil {
+		s = &Stat{}
+		c.stats[it.Ref()] = s
+	}
+	return s
+}
+
+// MarkStale says that an upstream's lists may be out of date, or are not.
+func (c *Catalog) MarkStale(upstream string, stale bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.sources[upstream]; l != nil && l.Stale != stale {
+		copied := *l
+		copied.Stale = stale
+		c.swap(upstream, &copied)
+	}
+}
+
+// Remove forgets an upstream.
+func (c *Catalog) Remove(upstream string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ref := range c.stats {
+		if strings.HasPrefix(ref, upstream+":") {
+			delete(c.stats, ref)
+		}
+	}
+	c.swap(upstream, nil)
+}
+
+// RemoveByPrefix takes out the tools whose Ref begins with prefix, in the form
+// server: or mcp:server:, and returns how many there were.
+func (c *Catalog) RemoveByPrefix(prefix string) int {
+	prefix = strings.TrimPrefix(prefix, "mcp:")
+	n := 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, l := range c.sources {
+		copied := *l
+		copied.Items[Tool] = nil
+		for _, it := range l.Items[Tool] {
+			if !strings.HasPrefix(it.Ref(), prefix) {
+				copied.Items[Tool] = append(copied.Items[Tool], it)
+			}
+		}
+		if d := len(l.Items[Tool]) - len(copied.Items[Tool]); d > 0 {
+			n += d
+			c.swap(name, &copied)
+		}
+	}
+	return n
+}
+
+// swap is called with mu held.
+func (c *Catalog) swap(upstream string, l *Lists) {
+	next := make(map[string]*Lists, len(c.sources)+1)
+	for k, v := range c.sources {
+		next[k] = v
+	}
+	change := diff(upstream, c.sources[upstream], l)
+	if l == nil {
+		delete(next, upstream)
+	} else {
+		next[upstream] = l
+	}
+	c.sources = next
+	c.snap.Store(build(next))
+	if change.Any() {
+		c.announce(change)
+	}
+}
+
+func diff(upstream string, a, b *Lists) Change {
+	if a == nil {
+		a = &Lists{}
+	}
+	if b == nil {
+		b = &Lists{}
+	}
+	return Change{
+		Upstream:  upstream,
+		Tools:     !same(a.Items[Tool], b.Items[Tool]),
+		Prompts:   !same(a.Items[Prompt], b.Items[Prompt]),
+		Resources: !same(a.Items[Resource], b.Items[Resource]) || !same(a.Items[Template], b.Items[Template]),
+	}
+}
+
+func same(a, b []*Item) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !bytes.Equal(a[i].Raw, b[i].Raw) {
+			return false
+		}
+	}
+	return true
+}
+
+// announce tells the watchers of a change, after the delay. Called with mu
+// held.
+func (c *Catalog) announce(ch Change) {
+	if p := c.pending[ch.Upstream]; p != nil {
+		p.Tools, p.Prompts, p.Resources = p.Tools || ch.Tools, p.Prompts || ch.Prompts, p.Resources || ch.Resources
+	} else {
+		c.pending[ch.Upstream] = &ch
+	}
+	if c.timer == nil && !c.closed {
+		c.timer = time.AfterFunc(c.delay, c.tell)
+	}
+}
+
+func (c *Catalog) tell() {
+	c.mu.Lock()
+	var changes []Change
+	for _, ch := range c.pending {
+		changes = append(changes, *ch)
+	}
+	c.pending, c.timer = map[string]*Change{}, nil
+	watchers := make([]func([]Change), 0, len(c.watchers))
+	for _, w := range c.watchers {
+		watchers = append(watchers, w)
+	}
+	c.mu.Unlock()
+	for _, w := range watchers {
+		w(changes)
+	}
+}
+
+// Watch calls f with changes until stop is called. f must not block.
+func (c *Catalog) Watch(f func([]Change)) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := c.next
+	c.next++
+	c.watchers[id] = f
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watchers, id)
+	}
+}
+
+// Close stops telling changes.
+func (c *Catalog) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}

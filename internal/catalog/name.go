@@ -1,0 +1,34 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+)
+
+const (
+	separator = "__"
+	maxName   = 48 // hosts add a prefix of their own within 64
+	hashLen   = 6
+)
+
+// Expose returns the name under which a tool or prompt of an upstream is
+// offered: portable over the rules of all hosts and model APIs.
+func Expose(upstream, name string) string {
+	full := upstream + separator + name
+	safe := strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, full)
+	if safe == full && len(full) <= maxName {
+		return full
+	}
+	sum := sha256.Sum256([]byte(upstream + ":" + name))
+	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:hashLen])
+	if limit := maxName - hashLen - 1; len(safe) > limit {
+		safe = safe[:limit]
+	}
+	return safe + "_" + hash
+}

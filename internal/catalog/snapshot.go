@@ -1,0 +1,286 @@
+package catalog
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Snapshot is the merged catalogue at one moment.
+type Snapshot struct {
+	items   [kinds][]*Item        // sorted by Exposed
+	exposed [2]map[string]*Item   // tools and prompts
+	bare    [2]map[string][]*Item // tools and prompts by the upstream's name
+	uris    map[string][]*Item    // resources by URI
+	sources map[string]*Lists     // by upstream
+}
+
+// Tools, prompts and so on, sorted by their exposed name.
+func (s *Snapshot) Items(k Kind) []*Item { return s.items[k] }
+
+// Of returns the lists of one upstream, or nil.
+func (s *Snapshot) Of(upstream string) *Lists { return s.sources[upstream] }
+
+// Tool returns an upstream's tool by the upstream's own name for it, or nil.
+func (s *Snapshot) Tool(upstream, name string) *Item {
+	for _, it := range s.bare[Tool][name] {
+		if it.Upstream == upstream {
+			return it
+		}
+	}
+	return nil
+}
+
+// BySource returns the tools of one upstream, sorted by their exposed name.
+func (s *Snapshot) BySource(upstream string) []*Item {
+	var out []*Item
+	for _, it := range s.items[Tool] {
+		if it.Upstream == upstream {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+func build(sources map[string]*Lists) *Snapshot {
+	s := &Snapshot{uris: map[string][]*Item{}, sources: sources}
+	names := make([]string, 0, len(sources))
+	for name := range sources {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for k := range 2 {
+		s.exposed[k], s.bare[k] = map[string]*Item{}, map[string][]*Item{}
+	}
+	for _, name := range names {
+		for k := range kinds {
+			for _, it := range sources[name].Items[k] {
+				s.add(it)
+			}
+		}
+	}
+	s.collide()
+	for k := range kinds {
+		slices.SortStableFunc(s.items[k], func(a, b *Item) int { return strings.Compare(a.Exposed, b.Exposed) })
+	}
+	return s
+}
+
+func (s *Snapshot) add(it *Item) {
+	switch it.Kind {
+	case Tool, Prompt:
+		if _, dup := s.exposed[it.Kind][it.Exposed]; dup {
+			return // the upstream says it twice; the first is kept
+		}
+		s.exposed[it.Kind][it.Exposed] = it
+		s.bare[it.Kind][it.Name] = append(s.bare[it.Kind][it.Name], it)
+	case Resource:
+		for _, other := range s.uris[it.Name] {
+			if other.Upstream == it.Upstream {
+				return
+			}
+		}
+		s.uris[it.Name] = append(s.uris[it.Name], it)
+	}
+	s.items[it.Kind] = append(s.items[it.Kind], it)
+}
+
+// collide gives resources that several upstreams offer under one URI names
+// that tell them apart. Items are shared with other snapshots, so the renamed
+// ones are copies.
+func (s *Snapshot) collide() {
+	for i, it := range s.items[Resource] {
+		if len(s.uris[it.Name]) < 2 {
+			continue
+		}
+		c := *it
+		c.Exposed = Prefixed(it.Upstream, it.Name)
+		c.Shown = wire.Edit(nil, it.Raw, wire.Change{Name: "uri", Value: wire.Quote(c.Exposed)})
+		s.items[Resource][i] = &c
+	}
+}
+
+// Prefixed is the URI that names one upstream's resource without doubt.
+func Prefixed(upstream, uri string) string { return upstream + "+" + uri }
+
+// Find resolves the name of a tool or prompt in any form that we accept.
+func (s *Snapshot) Find(k Kind, name string, allowed func(upstream string) bool) (*Item, error) {
+	if it := s.exposed[k][name]; it != nil && allowed(it.Upstream) {
+		return it, nil
+	}
+	ref := strings.TrimPrefix(name, "mcp:")
+	if upstream, bare, ok := strings.Cut(ref, ":"); ok {
+		for _, it := range s.bare[k][bare] {
+			if it.Upstream == upstream && allowed(upstream) {
+				return it, nil
+			}
+		}
+	}
+	var found []*Item
+	for _, it := range s.bare[k][name] {
+		if allowed(it.Upstream) {
+			found = append(found, it)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, s.unknown(k, name, allowed)
+	}
+	var candidates []string
+	for _, it := range found {
+		candidates = append(candidates, it.Exposed)
+	}
+	f := fault.New(fault.UnknownTool, name, "several upstreams have a %s of that name: %s", k, strings.Join(candidates, ", "))
+	f.Hint = "Use one of the names that are listed."
+	return nil, f.With("candidates", candidates)
+}
+
+func (s *Snapshot) unknown(k Kind, name string, allowed func(string) bool) error {
+	f := fault.New(fault.UnknownTool, name, "unknown %s", k)
+	if near := s.near(k, name, allowed); len(near) > 0 {
+		f.Hint = fmt.Sprintf("Did you mean %s?", strings.Join(near, " or "))
+		f.With("close", near)
+	}
+	return f
+}
+
+// near lists the exposed names that are closest to a misspelt one.
+func (s *Snapshot) near(k Kind, name string, allowed func(string) bool) []string {
+	type scored struct {
+		name string
+		d    int
+	}
+	var all []scored
+	limit := max(2, len(name)/4)
+	for _, it := range s.items[k] {
+		if !allowed(it.Upstream) || len(all) > 10000 {
+			continue
+		}
+		d := min(distance(name, it.Exposed, limit), distance(name, it.Name, limit))
+		if d <= limit {
+			all = append(all, scored{it.Exposed, d})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b scored) int { return a.d - b.d })
+	var out []string
+	for _, a := range all[:min(3, len(all))] {
+		out = append(out, a.name)
+	}
+	return out
+}
+
+// distance is the edit distance of a and b, or more than limit if it is.
+func distance(a, b string, limit int) int {
+	if d := len(a) - len(b); d > limit || -d > limit || len(a) > 128 {
+		return limit + 1
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		prev, best := row[0], i+1
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := prev
+			if a[i] != b[j] {
+				cost = 1 + min(prev, row[j], row[j+1])
+			}
+			prev, row[j+1] = row[j+1], cost
+			best = min(best, cost)
+		}
+		if best > limit {
+			return limit + 1
+		}
+	}
+	return row[len(b)]
+}
+
+// Route finds whose resource a URI is, and the URI that upstream knows it by.
+// It tries, in order: the prefixed form, the lists, the templates, and the
+// only upstream with resources of that scheme.
+func (s *Snapshot) Route(uri string, allowed func(upstream string) bool) (upstream, own string, err error) {
+	if up, rest, ok := strings.Cut(uri, "+"); ok && s.sources[up] != nil && allowed(up) && strings.Contains(rest, ":") {
+		return up, rest, nil
+	}
+	for _, it := range s.uris[uri] {
+		if allowed(it.Upstream) {
+			return it.Upstream, uri, nil
+		}
+	}
+	for _, it := range s.items[Template] {
+		if it.pattern != nil && allowed(it.Upstream) && it.pattern.MatchString(uri) || it.Name == uri {
+			return it.Upstream, uri, nil
+		}
+	}
+	if up := s.onlyOf(scheme(uri), allowed); up != "" {
+		return up, uri, nil
+	}
+	return "", "", fault.New(fault.ResourceNotFound, uri, "no upstream offers this resource").With("uri", uri)
+}
+
+func scheme(uri string) string {
+	sch, _, _ := strings.Cut(uri, ":")
+	return sch
+}
+
+func (s *Snapshot) onlyOf(sch string, allowed func(string) bool) string {
+	found := ""
+	for _, k := range []Kind{Resource, Template} {
+		for _, it := range s.items[k] {
+			if scheme(it.Name) != sch || !allowed(it.Upstream) || it.Upstream == found {
+				continue
+			}
+			if found != "" {
+				return ""
+			}
+			found = it.Upstream
+		}
+	}
+	return found
+}
+
+// The size of one page of a list.
+const (
+	pageItems = 1000
+	pageBytes = 4 << 20
+)
+
+// Page renders one page of a list as the members of a result, without braces:
+// the array and, if there is more, the cursor.
+func (s *Snapshot) Page(k Kind, cursor string, allowed func(upstream string) bool) ([]byte, error) {
+	items := s.items[k]
+	start := 0
+	if cursor != "" {
+		b, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil || len(b) == 0 || b[0] != 'a'+byte(k) {
+			return nil, fault.New(fault.InvalidParams, k.Method(), "the cursor is none of ours")
+		}
+		last := string(b[1:])
+		start = sort.Search(len(items), func(i int) bool { return items[i].Exposed > last })
+	}
+	out := append(append([]byte{'"'}, k.Member()...), `":[`...)
+	n, last := 0, ""
+	for _, it := range items[start:] {
+		if !allowed(it.Upstream) {
+			continue
+		}
+		if n > 0 && (n >= pageItems || len(out)+len(it.Shown) > pageBytes) {
+			next := base64.RawURLEncoding.EncodeToString(append([]byte{'a' + byte(k)}, last...))
+			return append(append(append(out, `],"nextCursor":"`...), next...), '"'), nil
+		}
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, it.Shown...)
+		n, last = n+1, it.Exposed
+	}
+	return append(out, ']'), nil
+}

@@ -1,0 +1,284 @@
+// Package gateway owns the merged face: everything that all upstreams offer,
+// behind one endpoint, under names that tell them apart.
+//
+// It answers lists from the catalogue, so that no upstream can slow them, and
+// passes calls through the door. It keeps who listens, and nothing else.
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/upstream"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Gateway is the merged face.
+type Gateway struct {
+	cat      *catalog.Catalog
+	pool     *upstream.Pool
+	door     *call.Door
+	audience mcp.Audience
+	stop     func()
+}
+
+// Open returns the face over what cat and pool hold. Close ends it.
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door) *Gateway {
+	g := &Gateway{cat: cat, pool: pool, door: door}
+	g.stop = cat.Watch(g.changed)
+	pool.Hear(g.heard)
+	return g
+}
+
+// Close stops telling changes.
+func (g *Gateway) Close() { g.stop() }
+
+// Handle answers one request.
+func (g *Gateway) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	if req.IsNote {
+		for _, u := range g.pool.All() {
+			u.Relay(ctx, req.Client, req.Method, req.Params)
+		}
+		return mcp.Response{}, nil
+	}
+	switch req.Method {
+	case "initialize", "server/discover":
+		return g.introduce(req)
+	case "tools/list":
+		return g.list(ctx, req, catalog.Tool)
+	case "prompts/list":
+		return g.list(ctx, req, catalog.Prompt)
+	case "resources/list":
+		return g.list(ctx, req, catalog.Resource)
+	case "resources/templates/list":
+		return g.list(ctx, req, catalog.Template)
+	case "tools/call":
+		resp, err := g.named(ctx, req, catalog.Tool)
+		if err != nil {
+			return call.AsResult(req, err)
+		}
+		return resp, nil
+	case "prompts/get":
+		return g.named(ctx, req, catalog.Prompt)
+	case "resources/read":
+		return g.read(ctx, req)
+	case "completion/complete":
+		return g.complete(ctx, req)
+	case "logging/setLevel":
+		g.setLevel(req)
+		return mcp.Response{Result: []byte("{}")}, nil
+	}
+	return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
+}
+
+func allowed(c *mcp.Client) func(string) bool { return c.Principal.Scopes.Allows }
+
+const instructions = "Stoa offers the tools, prompts and resources of several MCP servers. The name of a tool begins with the server's name and two underscores."
+
+// introduce answers initialize and server/discover.
+func (g *Gateway) introduce(req *mcp.Request) (mcp.Response, error) {
+	text := instructions
+	for _, u := range g.pool.All() {
+		h := u.Known()
+		if h == nil || h.Instructions == "" || !allowed(req.Client)(u.Name()) || len(text) > 64<<10 {
+			continue
+		}
+		text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
+	}
+	caps := json.RawMessage(`{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)
+	info := mcp.ServerInfo("stoa", "Stoa")
+	return mcp.Introduce(req.Client, caps, info, text)
+}
+
+// list answers a list method from the catalogue.
+func (g *Gateway) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
+	cursor, ok := "", true
+	if raw := req.Param("cursor"); raw != nil {
+		if cursor, ok = wire.String(raw); !ok {
+			return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "cursor is not a string")
+		}
+	}
+	g.ensure(ctx, req.Client)
+	snap := g.cat.Now()
+	page, err := snap.Page(k, cursor, allowed(req.Client))
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	out := append(append(make([]byte, 0, len(page)+128), '{'), page...)
+	if req.Client.Era == mcp.Modern {
+		ttl, scope := g.hints(snap, req.Client)
+		out = fmt.Appendf(out, `,"resultType":"complete","ttlMs":%d,"cacheScope":%q`, ttl, scope)
+	}
+	if stale := g.stale(snap, req.Client); len(stale) > 0 {
+		b, _ := json.Marshal(stale)
+		out = append(append(append(out, `,"_meta":{"stoa/stale":`...), b...), '}')
+	}
+	return mcp.Response{Result: append(out, '}')}, nil
+}
+
+// ensure reads the catalogues of upstreams that are read only when asked for,
+// and gives the others a moment to connect when the hub has just started.
+func (g *Gateway) ensure(ctx context.Context, c *mcp.Client) {
+	ctx, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	for _, u := range g.pool.All() {
+		if allowed(c)(u.Name()) {
+			u.Settle(ctx)
+		}
+	}
+}
+
+// firstList is how long a list waits for upstreams that have never answered.
+const firstList = 2 * time.Second
+
+// hints are the cache hints of a merged list: the shortest life and the
+// narrowest scope of its parts.
+func (g *Gateway) hints(snap *catalog.Snapshot, c *mcp.Client) (ttl int64, scope string) {
+	ttl, scope = -1, "public"
+	if len(c.Principal.Scopes) != 1 || c.Principal.Scopes[0] != "*" {
+		scope = "private"
+	}
+	for _, u := range g.pool.All() {
+		l := snap.Of(u.Name())
+		if l == nil || !allowed(c)(u.Name()) {
+			ttl = 0
+			continue
+		}
+		if l.Private {
+			scope = "private"
+		}
+		if ttl < 0 || l.TTL < ttl {
+			ttl = l.TTL
+		}
+	}
+	return max(ttl, 0), scope
+}
+
+func (g *Gateway) stale(snap *catalog.Snapshot, c *mcp.Client) (names []string) {
+	for _, u := range g.pool.All() {
+		if l := snap.Of(u.Name()); l != nil && l.Stale && allowed(c)(u.Name()) {
+			names = append(names, u.Name())
+		}
+	}
+	return names
+}
+
+// named answers tools/call and prompts/get.
+func (g *Gateway) named(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
+	name, ok := req.Text("name")
+	if !ok || name == "" {
+		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
+	}
+	it, err := g.find(ctx, req.Client, k, name)
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	u := g.pool.Get(it.Upstream)
+	if u == nil {
+		return mcp.Response{}, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
+	}
+	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name})
+}
+
+// find looks a name up. If it is not there, upstreams whose catalogue has not
+// been read yet are read first.
+func (g *Gateway) find(ctx context.Context, c *mcp.Client, k catalog.Kind, name string) (*catalog.Item, error) {
+	it, err := g.cat.Now().Find(k, name, allowed(c))
+	if err == nil {
+		return it, nil
+	}
+	g.ensure(ctx, c)
+	if it, err = g.cat.Now().Find(k, name, allowed(c)); err == nil {
+		return it, nil
+	}
+	if up, _, ok := strings.Cut(name, "__"); ok {
+		if u := g.pool.Get(up); u != nil && g.cat.Now().Of(up) == nil && allowed(c)(up) {
+			st := u.Status()
+			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s %s", st.State, st.Error)
+		}
+	}
+	return nil, err
+}
+
+func (g *Gateway) read(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	uri, ok := req.Text("uri")
+	if !ok || uri == "" {
+		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "uri is missing or not a string")
+	}
+	u, own, err := g.route(ctx, req.Client, uri)
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	c := &call.Call{Req: req, Upstream: u}
+	if own != uri {
+		c.Rename, c.Name = "uri", own
+	}
+	return g.door.Do(ctx, c)
+}
+
+func (g *Gateway) route(ctx context.Context, c *mcp.Client, uri string) (*upstream.Upstream, string, error) {
+	name, own, err := g.cat.Now().Route(uri, allowed(c))
+	if err != nil {
+		g.ensure(ctx, c)
+		name, own, err = g.cat.Now().Route(uri, allowed(c))
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	u := g.pool.Get(name)
+	if u == nil {
+		return nil, "", fault.New(fault.ResourceNotFound, uri, "its upstream %s has been removed", name)
+	}
+	return u, own, nil
+}
+
+// complete answers completion/complete by the upstream of what ref names.
+func (g *Gateway) complete(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	ref := req.Param("ref")
+	kind, _ := wire.String(wire.Get(ref, "type"))
+	var u *upstream.Upstream
+	var changed []byte
+	switch kind {
+	case "ref/prompt":
+		name, _ := wire.String(wire.Get(ref, "name"))
+		it, err := g.find(ctx, req.Client, catalog.Prompt, name)
+		if err != nil {
+			return mcp.Response{}, err
+		}
+		u = g.pool.Get(it.Upstream)
+		changed = wire.Edit(nil, ref, wire.Change{Name: "name", Value: wire.Quote(it.Name)})
+	case "ref/resource":
+		uri, _ := wire.String(wire.Get(ref, "uri"))
+		up, own, err := g.route(ctx, req.Client, uri)
+		if err != nil {
+			return mcp.Response{}, err
+		}
+		u, changed = up, wire.Edit(nil, ref, wire.Change{Name: "uri", Value: wire.Quote(own)})
+	default:
+		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "ref.type %q is neither ref/prompt nor ref/resource", kind)
+	}
+	if u == nil {
+		return mcp.Response{}, fault.New(fault.UnknownTool, req.Method, "the upstream has been removed")
+	}
+	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Replace: &wire.Field{Name: []byte("ref"), Value: changed}})
+}
+
+// setLevel tells the upstreams, behind the client's back: none of them may
+// keep it waiting.
+func (g *Gateway) setLevel(req *mcp.Request) {
+	level := req.Client.LogLevel()
+	for _, u := range g.pool.All() {
+		if allowed(req.Client)(u.Name()) {
+			u.WantLevel(level)
+		}
+	}
+}
+
+var _ mcp.Handler = (*Gateway)(nil)

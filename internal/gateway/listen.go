@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Attach registers a listener.
+func (g *Gateway) Attach(l *mcp.Listener) (stop func()) {
+	g.audience.Add(l)
+	return func() {
+		for _, key := range g.audience.Remove(l) {
+			g.leave(key)
+		}
+		for _, u := range g.pool.All() {
+			u.Forget(l.Client)
+		}
+	}
+}
+
+// key names a resource across upstreams.
+func key(upstream, uri string) string { return upstream + " " + uri }
+
+// leave ends the subscription of an upstream that nobody needs any more.
+func (g *Gateway) leave(key string) {
+	name, uri, _ := strings.Cut(key, " ")
+	if u := g.pool.Get(name); u != nil {
+		u.Leave(uri)
+	}
+}
+
+// Subscribe adds a resource to what l hears of.
+func (g *Gateway) Subscribe(ctx context.Context, l *mcp.Listener, uri string) error {
+	u, own, err := g.route(ctx, l.Client, uri)
+	if err != nil {
+		return err
+	}
+	if !g.audience.Subscribe(l, key(u.Name(), own), uri) {
+		return nil
+	}
+	if err := u.Subscribe(ctx, own); err != nil {
+		g.audience.Unsubscribe(l, key(u.Name(), own))
+		return fault.Of(err)
+	}
+	return nil
+}
+
+// Unsubscribe removes it.
+func (g *Gateway) Unsubscribe(ctx context.Context, l *mcp.Listener, uri string) error {
+	u, own, err := g.route(ctx, l.Client, uri)
+	if err != nil {
+		return err
+	}
+	if g.audience.Unsubscribe(l, key(u.Name(), own)) {
+		_ = u.Unsubscribe(ctx, own) // for the client it is over either way
+	}
+	return nil
+}
+
+// changed tells listeners of the lists that changed.
+func (g *Gateway) changed(changes []catalog.Change) {
+	tell := func(method string, of func(catalog.Change) bool) {
+		g.audience.Tell(method, func(l *mcp.Listener) bool {
+			for _, c := range changes {
+				if of(c) && allowed(l.Client)(c.Upstream) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	tell(mcp.NoteToolsChanged, func(c catalog.Change) bool { return c.Tools })
+	tell(mcp.NotePromptsChanged, func(c catalog.Change) bool { return c.Prompts })
+	tell(mcp.NoteResourcesChanged, func(c catalog.Change) bool { return c.Resources })
+}
+
+// heard passes an update of a resource on.
+func (g *Gateway) heard(upstream, method string, params []byte) {
+	if method != mcp.NoteResourceUpdated {
+		return
+	}
+	uri, _ := wire.String(wire.Get(params, "uri"))
+	g.audience.Updated(key(upstream, uri), params)
+}

@@ -1,0 +1,181 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// schemaVersion is that of the data folder.
+const schemaVersion = "1"
+
+// dataDir is the hub's folder: its lock, its secrets and where it can be found.
+type dataDir struct {
+	path  string
+	lock  *os.File
+	token string
+}
+
+// Running is what hub.json says of a running hub.
+type Running struct {
+	Address   string    `json:"address"` // the first of Addresses
+	Addresses []string  `json:"addresses"`
+	Pid       int       `json:"pid"`
+	Version   string    `json:"version"`
+	Config    string    `json:"config"` // hash
+	Started   time.Time `json:"started"`
+}
+
+// ErrLocked means that another hub uses the data folder.
+var ErrLocked = errors.New("another hub uses this data folder")
+
+func openData(path string) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w (choose another with --data)", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "hub.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the data folder: %w (choose another with --data)", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, locked(path)
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := d.prepare(); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func locked(path string) error {
+	r, err := ReadRunning(path)
+	if err != nil {
+		return fmt.Errorf("data folder %s: %w (choose another with --data)", path, ErrLocked)
+	}
+	return fmt.Errorf("data folder %s: %w: process %d at http://%s (stop it, or choose another folder with --data)", path, ErrLocked, r.Pid, r.Address)
+}
+
+func (d *dataDir) prepare() error {
+	version := filepath.Join(d.path, "VERSION")
+	b, err := os.ReadFile(version)
+	switch {
+	case os.IsNotExist(err):
+		if err := os.WriteFile(version, []byte(schemaVersion+"\n"), 0o600); err != nil {
+			return fmt.Errorf("write the data folder's version: %w", err)
+		}
+	case err != nil:
+		return fmt.Errorf("read the data folder's version: %w", err)
+	case strings.TrimSpace(string(b)) != schemaVersion:
+		return fmt.Errorf("data folder %s has version %q, this program knows %q: use the program that made it, or another folder", d.path, strings.TrimSpace(string(b)), schemaVersion)
+	}
+	d.token, err = secretFile(filepath.Join(d.path, "token"))
+	return err
+}
+
+// secretFile returns the secret in a file that only we can read, making it
+// first if there is none.
+func secretFile(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) >= 26 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	secret := rand.Text()
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write %s: %w", path, err)
+	}
+	return secret, nil
+}
+
+// announce tells other processes where the hub is.
+func (d *dataDir) announce(addresses []string, config string) error {
+	r := Running{Addresses: addresses, Pid: os.Getpid(), Version: mcp.Release, Config: config, Started: time.Now().UTC()}
+	if len(addresses) > 0 {
+		r.Address = addresses[0]
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(d.path, "hub.json.tmp")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write hub.json: %w", err)
+	}
+	return os.Rename(tmp, filepath.Join(d.path, "hub.json"))
+}
+
+func (d *dataDir) close() {
+	_ = os.Remove(filepath.Join(d.path, "hub.json")) // a reader checks that the hub answers
+	d.lock.Close()
+}
+
+// ReadRunning returns what a data folder says of the hub that uses it.
+func ReadRunning(data string) (*Running, error) {
+	b, err := os.ReadFile(filepath.Join(data, "hub.json"))
+	if err != nil {
+		return nil, err
+	}
+	var r Running
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(data, "hub.json"), err)
+	}
+	return &r, nil
+}
+
+// LocalToken returns the token that lets local commands use a hub's API.
+func LocalToken(data string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(data, "token"))
+	return strings.TrimSpace(string(b)), err
+}
+
+// TokensFile is where bearer tokens are kept.
+func TokensFile(data, configured string) string {
+	if configured != "" {
+		return configured
+	}
+	return filepath.Join(data, "tokens.json")
+}
+
+// verifier accepts the folder's own token and those of the tokens file.
+func (d *dataDir) verifier(tokensFile string) (auth.Verifier, error) {
+	t, err := auth.OpenTokens(TokensFile(d.path, tokensFile))
+	if err != nil {
+		return nil, err
+	}
+	return &verifier{local: d.token, tokens: t}, nil
+}
+
+type verifier struct {
+	local  string
+	tokens *auth.Tokens
+}
+
+func (v *verifier) Verify(ctx context.Context, token string) (*auth.Principal, error) {
+	if subtle.ConstantTimeCompare([]byte(token), []byte(v.local)) == 1 {
+		return auth.Local, nil
+	}
+	return v.tokens.Verify(ctx, token)
+}
+
+// id is a name for the folder that tells nothing of where it is.
+func (d *dataDir) id() string {
+	sum := sha256.Sum256([]byte(d.path))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,237 @@
+// Package hub is the composition root: it opens everything, serves it on the
+// configured addresses, and closes it in order. It is the only package that
+// imports the world, so nothing but the command line and the public API may
+// import it.
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/gateway"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/router"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+// Options say what to open.
+type Options struct {
+	Config *config.Config
+	Logger *slog.Logger // nil discards
+	// Temporary hubs have no data folder: they keep nothing, take no lock and
+	// tell nobody where they are.
+	Temporary bool
+	// Environ is the environment that processes of upstreams may inherit
+	// from; nil means that of this process.
+	Environ []string
+}
+
+// Hub is a running hub.
+type Hub struct {
+	cfg      *config.Config
+	log      *slog.Logger
+	data     *dataDir // nil in a temporary hub
+	tokens   auth.Verifier
+	cat      *catalog.Catalog
+	pool     *upstream.Pool
+	metrics  *obs.Metrics
+	gateway  *gateway.Gateway
+	router   *router.Router
+	sessions *mcp.Sessions
+	endpoint *mcp.Endpoint
+	ready    readiness
+
+	mu        sync.Mutex
+	addresses []string
+	closed    bool
+	wg        sync.WaitGroup
+	cancel    context.CancelFunc
+}
+
+// Open opens a hub. Upstreams begin to connect at once; nothing is served
+// before Run.
+func Open(opts Options) (*Hub, error) {
+	h := &Hub{cfg: opts.Config, log: opts.Logger}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if !opts.Temporary {
+		if h.data, err = openData(h.cfg.Data); err != nil {
+			return nil, err
+		}
+		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
+			h.data.close()
+			return nil, err
+		}
+	}
+	if h.metrics, err = obs.New(); err != nil {
+		if h.data != nil {
+			h.data.close()
+		}
+		return nil, fmt.Errorf("open metrics: %w", err)
+	}
+	h.cat = catalog.New(100 * time.Millisecond)
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
+	door := call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
+	h.gateway = gateway.Open(h.cat, h.pool, door)
+	h.router = router.Open(h.cat, h.pool, door)
+	h.sessions = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
+	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Sessions: h.sessions})
+	h.gauges()
+	for i := range h.cfg.Servers {
+		if s := &h.cfg.Servers[i]; s.Enabled {
+			o, err := upstreamOptions(h.cfg, s, opts.Environ, h.log)
+			if err == nil {
+				_, err = h.pool.Add(o)
+			}
+			if err != nil {
+				h.Close()
+				return nil, err
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	h.wg.Go(func() { h.sweep(ctx) })
+	return h, nil
+}
+
+// sweep ends sessions that nobody uses any more.
+func (h *Hub) sweep(ctx context.Context) {
+	t := time.NewTicker(30 * time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			h.sessions.Sweep()
+		}
+	}
+}
+
+// Gateway is the merged face.
+func (h *Hub) Gateway() mcp.Handler { return h.gateway }
+
+// Upstreams returns the status of every upstream.
+func (h *Hub) Upstreams() []upstream.Status { return h.router.Agents(auth.Local) }
+
+// Addresses returns where the hub listens, once it does.
+func (h *Hub) Addresses() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.addresses...)
+}
+
+// drainTime is how long running calls may take to end after the hub was told
+// to stop.
+const drainTime = 10 * time.Second
+
+// Run serves on the configured addresses until ctx ends, then drains.
+func (h *Hub) Run(ctx context.Context) error {
+	servers, listeners, err := h.listen()
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, len(servers))
+	for i, s := range servers {
+		h.wg.Go(func() {
+			if err := s.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
+	if h.data != nil {
+		err = h.data.announce(h.Addresses(), h.cfg.Hash())
+	}
+	if err == nil {
+		h.log.Info("hub is ready", "address", h.Addresses(), "upstreams", len(h.pool.All()))
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		}
+	}
+	h.drain(servers)
+	return err
+}
+
+// listen opens all addresses, or none.
+func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
+	var servers []*http.Server
+	var listeners []net.Listener
+	for _, addr := range h.cfg.Listen {
+		ln, err := net.Listen("tcp", addr)
+		var s *http.Server
+		if err == nil {
+			if s, err = h.server(ln); err != nil {
+				ln.Close()
+			}
+		}
+		if err != nil {
+			for _, open := range listeners {
+				open.Close()
+			}
+			return nil, nil, fmt.Errorf("listen on %s: %w", addr, err)
+		}
+		servers, listeners = append(servers, s), append(listeners, ln)
+		h.mu.Lock()
+		h.addresses = append(h.addresses, ln.Addr().String())
+		h.mu.Unlock()
+	}
+	return servers, listeners, nil
+}
+
+// drain lets running requests end, then closes what is left.
+func (h *Hub) drain(servers []*http.Server) {
+	h.endpoint.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		wg.Go(func() {
+			if s.Shutdown(ctx) != nil {
+				s.Close()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Close ends everything that Open began. It may be called more than once.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return
+	}
+	h.closed = true
+	h.mu.Unlock()
+	if h.cancel != nil {
+		h.cancel()
+	}
+	h.endpoint.Close()
+	h.sessions.Close()
+	h.gateway.Close()
+	h.router.Close()
+	h.cat.Close()
+	h.pool.Close()
+	h.wg.Wait()
+	if err := h.metrics.Close(); err != nil {
+		h.log.Warn("close metrics", "err", err)
+	}
+	if h.data != nil {
+		h.data.close()
+	}
+}

@@ -1,0 +1,155 @@
+package hub
+
+import (
+	"context"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+// readiness remembers the last look, so that asking often costs little.
+type readiness struct {
+	mu   sync.Mutex
+	at   time.Time
+	last report
+}
+
+type report struct {
+	Ready     bool       `json:"ready"`
+	Gateway   probed     `json:"gateway"`
+	Upstreams []agentRow `json:"upstreams"`
+	Pool      any        `json:"pool"`
+}
+
+type probed struct {
+	OK     bool    `json:"ok"`
+	TookMs float64 `json:"tookMs"`
+	Error  string  `json:"error,omitempty"`
+}
+
+type agentRow struct {
+	Name   string   `json:"name"`
+	State  string   `json:"state"`
+	Eras   []string `json:"eras"`
+	Stale  bool     `json:"stale"`
+	Tools  int      `json:"tools"`
+	List   probed   `json:"list"`
+	Reason string   `json:"reason,omitempty"`
+}
+
+const (
+	readyFor     = time.Second     // how long a look is good
+	readyTimeout = 2 * time.Second // of one list
+)
+
+// readyz lists through every face, as a client would. The status is that of
+// the hub itself; how each upstream does is in the body.
+func (h *Hub) readyz(w http.ResponseWriter, r *http.Request) {
+	rep := h.look(r.Context())
+	status := http.StatusOK
+	if !rep.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	reply(w, status, rep)
+}
+
+func (h *Hub) look(ctx context.Context) report {
+	h.ready.mu.Lock()
+	defer h.ready.mu.Unlock()
+	if time.Since(h.ready.at) < readyFor {
+		return h.ready.last
+	}
+	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
+	rep := report{Pool: h.pool.Stats(), Upstreams: []agentRow{}}
+	states := h.router.Agents(auth.Local)
+	rows := make([]agentRow, len(states))
+	var wg sync.WaitGroup
+	for i, s := range states {
+		wg.Go(func() { rows[i] = h.lookAt(ctx, client, s) })
+	}
+	wg.Wait()
+	rep.Upstreams = append(rep.Upstreams, rows...)
+	rep.Gateway = list(ctx, h.gateway, client)
+	rep.Ready = rep.Gateway.OK
+	h.ready.at, h.ready.last = time.Now(), rep
+	return rep
+}
+
+func (h *Hub) lookAt(ctx context.Context, client *mcp.Client, s upstream.Status) agentRow {
+	row := agentRow{Name: s.Name, State: string(s.State), Eras: s.Eras, Stale: s.Stale, Tools: s.Tools, Reason: s.Error}
+	if s.State != upstream.Connected {
+		// A look must not start what is at rest, nor wait for what is broken.
+		row.List.Error = "not connected"
+		return row
+	}
+	a, err := h.router.Agent(s.Name, auth.Local)
+	if err != nil {
+		row.List.Error = err.Error()
+		return row
+	}
+	row.List = list(ctx, a, client)
+	return row
+}
+
+func list(ctx context.Context, face mcp.Handler, client *mcp.Client) probed {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	began := time.Now()
+	resp, err := face.Handle(ctx, &mcp.Request{Method: "tools/list", Client: client, Stream: mcp.Discard})
+	defer resp.Release()
+	p := probed{OK: err == nil, TookMs: float64(time.Since(began).Microseconds()) / 1000}
+	switch {
+	case err != nil:
+		p.Error = err.Error()
+	case resp.Error != nil && !strings.Contains(string(resp.Error), "-32601"):
+		p.OK, p.Error = false, string(resp.Error)
+	}
+	return p
+}
+
+// gauges are figures that are read when somebody looks.
+func (h *Hub) gauges() {
+	h.metrics.Gauge("stoa_sessions", "Open legacy connections over HTTP.", func(observe func(float64, ...string)) {
+		observe(float64(h.sessions.Len()))
+	})
+	h.metrics.Gauge("stoa_upstream_up", "Whether an upstream is connected.", func(observe func(float64, ...string)) {
+		for _, s := range h.Upstreams() {
+			up := 0.0
+			if s.State == upstream.Connected {
+				up = 1
+			}
+			observe(up, "upstream", s.Name)
+		}
+	})
+	h.metrics.Gauge("stoa_upstream_starts", "Processes started for an upstream.", func(observe func(float64, ...string)) {
+		for _, s := range h.Upstreams() {
+			observe(float64(s.Starts), "upstream", s.Name)
+		}
+	})
+	h.metrics.Gauge("stoa_processes", "Running processes of upstreams.", func(observe func(float64, ...string)) {
+		observe(float64(h.pool.Stats().Processes))
+	})
+	h.metrics.Gauge("stoa_connections", "Open connections to upstreams.", func(observe func(float64, ...string)) {
+		observe(float64(h.pool.Stats().Open))
+	})
+	h.metrics.Gauge("stoa_catalog_tools", "Tools that are offered.", func(observe func(float64, ...string)) {
+		observe(float64(len(h.cat.Now().Items(0))))
+	})
+}
+
+// httpLog passes what net/http has to say to the log, as details: most of it
+// is about clients that went away.
+func httpLog(l *slog.Logger) *log.Logger {
+	if l == nil {
+		return log.New(io.Discard, "", 0)
+	}
+	return slog.NewLogLogger(l.Handler(), slog.LevelDebug)
+}

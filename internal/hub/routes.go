@@ -1,0 +1,143 @@
+package hub
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// server returns the HTTP server of one listener.
+func (h *Hub) server(ln net.Listener) (*http.Server, error) {
+	handler, err := h.Handler(isLoopback(ln.Addr()))
+	if err != nil {
+		return nil, err
+	}
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+		MaxHeaderBytes:    h.cfg.Limits.HeaderBytes,
+		ErrorLog:          httpLog(h.log),
+	}, nil
+}
+
+func isLoopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// Handler returns all routes, as served on a loopback address or on another.
+func (h *Hub) Handler(loopback bool) (http.Handler, error) {
+	g, err := auth.NewGuard(auth.Options{
+		Loopback: loopback, Hosts: h.cfg.Auth.Hosts, Origins: h.cfg.Auth.Origins,
+		Verifier: h.tokens, Logger: h.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	face := g.Accept
+	if h.cfg.Auth.Required != nil && *h.cfg.Auth.Required {
+		face = g.Require
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+		h.endpoint.Serve(w, r, who, "", h.gateway)
+	}))
+	mux.Handle("/mcps/{agent}/mcp", face(h.serveAgent))
+	mux.Handle("GET /mcps", face(h.listAgents))
+	mux.Handle("GET /mcps/{agent}", face(h.showAgent))
+	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
+	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
+	mux.Handle("GET /readyz", g.Public(http.HandlerFunc(h.readyz)))
+	mux.Handle("GET /metrics", g.Public(h.metrics.Handler()))
+	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
+	return h.recovered(mux), nil
+}
+
+// recovered turns a panic of a handler into an answer and a log line: one bad
+// request must not cost its neighbours anything.
+func (h *Hub) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil || p == http.ErrAbortHandler {
+				return
+			}
+			h.log.Error("panic in a request", "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
+			h.metrics.Call("", r.URL.Path, fault.Internal.String(), 0)
+			w.WriteHeader(http.StatusInternalServerError) // no effect if an answer has begun
+			w.Write(wire.AppendError(nil, nil, fault.New(fault.Internal, "", "the request made the hub stumble").Wire(false)))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *Hub) serveAgent(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	name := r.PathValue("agent")
+	a, err := h.router.Agent(name, who)
+	if err != nil {
+		h.endpoint.Refuse(w, r, err)
+		return
+	}
+	h.endpoint.Serve(w, r, who, name, a)
+}
+
+func (h *Hub) listAgents(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	type agent struct {
+		Name    string `json:"name"`
+		Title   string `json:"title,omitempty"`
+		URL     string `json:"url"`
+		State   string `json:"state"`
+		Queued  int    `json:"queued"`
+		Running int    `json:"running"`
+	}
+	out := []agent{}
+	for _, s := range h.router.Agents(who) {
+		out = append(out, agent{s.Name, s.Title, "/mcps/" + s.Name + "/mcp", string(s.State), s.Queued, s.Running})
+	}
+	reply(w, http.StatusOK, map[string]any{"agents": out})
+}
+
+func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	for _, s := range h.router.Agents(who) {
+		if s.Name == r.PathValue("agent") {
+			s.Stderr = nil // may hold what only the owner should see
+			reply(w, http.StatusOK, s)
+			return
+		}
+	}
+	h.endpoint.Refuse(w, r, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", r.PathValue("agent")))
+}
+
+func (h *Hub) listServers(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	reply(w, http.StatusOK, map[string]any{"servers": h.router.Agents(who), "pool": h.pool.Stats()})
+}
+
+func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
+	out := map[string]string{"name": "stoa", "version": mcp.Release, "config": h.cfg.Hash()}
+	if h.data != nil {
+		out["data"] = h.data.id()
+	}
+	reply(w, http.StatusOK, out)
+}
+
+func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": mcp.Release, "mcp": "/mcp", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer could not be encoded"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(b, '\n'))
+}

@@ -1,0 +1,79 @@
+package hub
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/guard"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+// inherited are the variables that every process gets.
+var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR"}
+
+func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log *slog.Logger) (upstream.Options, error) {
+	o := upstream.Options{
+		Name: s.Name, Title: s.Title,
+		Command: s.Command, Args: s.Args, Dir: s.Cwd,
+		Timeout: s.Timeout, MaxTimeout: s.MaxTimeout,
+		PerSession:   s.Sharing == config.PerSession,
+		Filter:       catalog.Filter{Allow: s.Tools.Allow, Deny: s.Tools.Deny},
+		Breaker:      guard.Options{Failures: s.Breaker.Failures, Window: s.Breaker.Window, Cooldown: s.Breaker.Cooldown},
+		Idle:         s.Idle,
+		Lazy:         !cfg.AutoDiscover,
+		MessageBytes: cfg.Limits.MessageBytes,
+		Logger:       log,
+	}
+	switch s.Protocol {
+	case config.Modern:
+		o.Era = mcp.Modern
+	case config.Legacy:
+		o.Era = mcp.Legacy
+	}
+	if s.Queue != nil {
+		o.Queue = &upstream.Queue{Concurrency: s.Queue.Concurrency, Capacity: s.Queue.Capacity, Timeout: s.Queue.Timeout}
+	}
+	switch s.Transport {
+	case config.SSE, config.WS:
+		return o, &fault.Error{Kind: fault.InvalidRequest, Subject: s.Name, Msg: "transport " + string(s.Transport) + " is not spoken by this version", Hint: "Use the server's streamable HTTP address, or disable it."}
+	case config.Stdio:
+		o.Env = environment(s, environ)
+		return o, nil
+	}
+	o.URL = s.URL
+	o.Header = http.Header{}
+	for name, value := range s.Headers {
+		o.Header.Set(name, value.Reveal())
+	}
+	return o, nil
+}
+
+// environment is what a server's process sees: a few harmless variables, those
+// that it is to inherit, and its own.
+func environment(s *config.Server, environ []string) []string {
+	if environ == nil {
+		environ = os.Environ()
+	}
+	var out []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, own := s.Env[name]; own {
+			continue
+		}
+		if s.InheritEnv.All || slices.Contains(inherited, name) || slices.Contains(s.InheritEnv.Names, name) {
+			out = append(out, kv)
+		}
+	}
+	for name, value := range s.Env {
+		out = append(out, name+"="+value.Reveal())
+	}
+	slices.Sort(out)
+	return out
+}

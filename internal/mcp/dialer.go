@@ -1,0 +1,37 @@
+package mcp
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// NewTransport returns a transport for calls to servers: many connections per
+// host are kept, nothing is decompressed behind our back, and redirects are
+// not followed, so that credentials stay with the host they are for.
+func NewTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          0,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+	}
+}
+
+// notSent reports whether a failed round trip cannot have reached the server.
+func notSent(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}

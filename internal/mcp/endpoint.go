@@ -1,0 +1,200 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// EndpointOptions bound what an Endpoint takes.
+type EndpointOptions struct {
+	MessageBytes int           // largest message; 0 means 10 MiB
+	BodyTimeout  time.Duration // time for a request's body to arrive; 0 means 30 s
+	KeepAlive    time.Duration // silence after which a comment is sent; 0 means 15 s
+	Sessions     *Sessions     // required: legacy connections
+}
+
+// Endpoint serves Handlers over HTTP, both eras on the same URL.
+type Endpoint struct {
+	opts    EndpointOptions
+	closing chan struct{}
+	once    sync.Once
+}
+
+// NewEndpoint returns an endpoint; Close it to end its long streams.
+func NewEndpoint(opts EndpointOptions) *Endpoint {
+	if opts.MessageBytes == 0 {
+		opts.MessageBytes = 10 << 20
+	}
+	if opts.BodyTimeout == 0 {
+		opts.BodyTimeout = 30 * time.Second
+	}
+	if opts.KeepAlive == 0 {
+		opts.KeepAlive = 15 * time.Second
+	}
+	return &Endpoint{opts: opts, closing: make(chan struct{})}
+}
+
+// Close ends the listen and GET streams, so that a server can drain.
+func (e *Endpoint) Close() { e.once.Do(func() { close(e.closing) }) }
+
+// Serve answers one HTTP request for the face called scope, which h serves.
+func (e *Endpoint) Serve(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string, h Handler) {
+	switch r.Method {
+	case http.MethodPost:
+		e.post(w, r, who, scope, h)
+	case http.MethodGet:
+		e.get(w, r, who, scope)
+	case http.MethodDelete:
+		e.delete(w, r, who, scope)
+	default:
+		refuseMethod(w)
+	}
+}
+
+// Refuse answers a request for a face that does not exist, with the request's
+// id if it has one.
+func (e *Endpoint) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	body := newBuffer()
+	defer body.free()
+	var m wire.Message
+	if r.Method == http.MethodPost && e.read(w, r, body) == nil {
+		_ = m.Scan(body.b, wire.FromClient) // the id is set where it can be read
+	}
+	version, _ := one(r.Header, headerVersion)
+	writeFault(w, m.ID, IsModern(version), err)
+}
+
+func refuseMethod(w http.ResponseWriter) {
+	w.Header().Set("Allow", "GET, POST, DELETE")
+	writeJSON(w, http.StatusMethodNotAllowed, wire.AppendError(nil, nil,
+		fault.New(fault.InvalidRequest, "", "the MCP endpoint takes POST, and GET and DELETE with an Mcp-Session-Id").Wire(false)))
+}
+
+// exchange is one POST under way.
+type exchange struct {
+	e     *Endpoint
+	w     http.ResponseWriter
+	r     *http.Request
+	who   *auth.Principal
+	scope string
+	h     Handler
+	m     *wire.Message
+}
+
+var messages = sync.Pool{New: func() any { return new(wire.Message) }}
+
+func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string, h Handler) {
+	body := newBuffer()
+	defer body.free()
+	if err := e.read(w, r, body); err != nil {
+		writeFault(w, nil, false, err)
+		return
+	}
+	m := messages.Get().(*wire.Message)
+	defer messages.Put(m)
+	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m}
+	if err := m.Scan(body.b, wire.FromClient); err != nil {
+		writeFault(w, m.ID, false, scanFault(err))
+		return
+	}
+	version, err := one(r.Header, headerVersion)
+	if err != nil {
+		writeFault(w, m.ID, true, err)
+		return
+	}
+	if IsModern(version) || m.MetaValue(metaVersion) != nil {
+		x.modern(version)
+		return
+	}
+	x.legacy(version)
+}
+
+func scanFault(err error) error {
+	if shape, ok := errors.AsType[*wire.ShapeError](err); ok {
+		return fault.New(fault.InvalidRequest, "", "%s", shape.Msg)
+	}
+	return fault.New(fault.Parse, "", "the message is not valid JSON: %v", err)
+}
+
+// read takes the body into b, in bounded time and size.
+func (e *Endpoint) read(w http.ResponseWriter, r *http.Request, b *buffer) error {
+	if ct := r.Header.Get("Content-Type"); ct != "" && !isJSON(ct) {
+		return &fault.Error{Kind: fault.InvalidRequest, Subject: "Content-Type", Msg: "the body must be application/json, not " + ct}
+	}
+	if r.ContentLength > int64(e.opts.MessageBytes) {
+		return tooLarge(e.opts.MessageBytes)
+	}
+	rc := http.NewResponseController(w)
+	rc.SetReadDeadline(time.Now().Add(e.opts.BodyTimeout))
+	long, err := b.fill(r.Body, r.ContentLength, e.opts.MessageBytes)
+	switch {
+	case long:
+		return tooLarge(e.opts.MessageBytes)
+	case err != nil:
+		w.Header().Set("Connection", "close")
+		return fault.New(fault.Parse, "", "the body did not arrive whole within %v", e.opts.BodyTimeout).Because(err)
+	}
+	rc.SetReadDeadline(time.Time{})
+	return nil
+}
+
+func isJSON(ct string) bool {
+	ct, _, _ = strings.Cut(ct, ";")
+	ct = strings.TrimSpace(ct)
+	return strings.EqualFold(ct, "application/json") || len(ct) > 5 && strings.EqualFold(ct[len(ct)-5:], "+json")
+}
+
+func tooLarge(limit int) error {
+	return fault.New(fault.TooLarge, "", "the message is larger than %d bytes", limit).With("limit", limit)
+}
+
+// accepts reports whether the client takes an event stream, and whether it
+// takes nothing else. A request that does not say is answered in JSON.
+func accepts(r *http.Request) (sse, only bool) {
+	json := false
+	for _, v := range r.Header["Accept"] {
+		sse = sse || strings.Contains(v, "text/event-stream")
+		json = json || strings.Contains(v, "json") || strings.Contains(v, "*/*") || strings.Contains(v, "application/*")
+	}
+	return sse, sse && !json
+}
+
+// stream returns the answer of this exchange.
+func (x *exchange) stream(ctx context.Context, modern bool, s *session) *httpStream {
+	sse, only := accepts(x.r)
+	st := &httpStream{ctx: ctx, id: x.m.ID, modern: modern, sse: sse, want: only, session: s, w: x.w}
+	return st
+}
+
+// run answers a request by the handler.
+func (x *exchange) run(ctx context.Context, st *httpStream, client *Client) {
+	req := &Request{
+		Method: x.m.Method, Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta,
+		Client: client, Token: progressToken(x.m), Stream: st,
+	}
+	if client.Era == Modern {
+		req.LogLevel, _ = wire.String(x.m.MetaValue(metaLogLevel))
+		req.Header = x.r.Header
+	}
+	st.want = st.want || st.sse && (req.Token != nil || req.LogLevel != "")
+	st.guardQuiet(x.e.opts.KeepAlive)
+	resp, err := x.h.Handle(ctx, req)
+	st.finish(resp, err)
+	resp.Release()
+}
+
+func progressToken(m *wire.Message) []byte {
+	t := m.MetaValue(metaProgress)
+	if len(t) == 0 || t[0] != '"' && t[0] != '-' && (t[0] < '0' || t[0] > '9') {
+		return nil
+	}
+	return t
+}

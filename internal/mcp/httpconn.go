@@ -1,0 +1,397 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// ErrSessionLost is wrapped by errors of calls that a legacy server refused
+// because it does not know the session any more. The call was not begun.
+var ErrSessionLost = fmt.Errorf("%w: the server does not know the session", ErrNotSent)
+
+// HTTPConn is a connection to a server over streamable HTTP.
+type HTTPConn struct {
+	terms
+	flight  inflight
+	url     *url.URL
+	header  http.Header // of every request; never changed
+	rt      http.RoundTripper
+	session atomic.Pointer[string]
+	done    chan struct{}
+	once    sync.Once
+	ctx     context.Context // ends with the connection
+	cancel  context.CancelFunc
+	posted  atomic.Pointer[http.Header] // the headers of a POST, ready made
+
+	mu     sync.Mutex // guards closed and the growth of wg
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// HTTPTo returns a connection that posts to u by rt, with header on every
+// request. Nothing is sent before the first call.
+func HTTPTo(u *url.URL, header http.Header, rt http.RoundTripper, opts ConnOptions) *HTTPConn {
+	opts.defaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &HTTPConn{url: u, header: header, rt: rt, done: make(chan struct{}), ctx: ctx, cancel: cancel}
+	c.flight.opts = opts
+	return c
+}
+
+func (c *HTTPConn) Done() <-chan struct{} { return c.done }
+func (c *HTTPConn) Err() error            { return c.flight.failure() }
+
+func (c *HTTPConn) agree(era Era, version string) {
+	c.terms.agree(era, version)
+	c.prepare()
+}
+
+// prepare makes the headers that all POSTs share. Values are shared between
+// requests, which net/http's transport only reads.
+func (c *HTTPConn) prepare() {
+	h := c.header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h["Content-Type"] = jsonType
+	h["Accept"] = []string{"application/json, text/event-stream"}
+	if v := c.version(); v != "" {
+		h[headerVersion] = []string{v}
+	}
+	if s := c.session.Load(); s != nil {
+		h[headerSession] = []string{*s}
+	}
+	c.posted.Store(&h)
+}
+
+func (c *HTTPConn) headers(o *Outgoing, method string) http.Header {
+	base := *c.posted.Load()
+	if c.Era() != Modern {
+		return base
+	}
+	h := make(http.Header, len(base)+2)
+	for k, v := range base {
+		h[k] = v
+	}
+	h[headerMethod] = []string{method}
+	if o == nil {
+		return h
+	}
+	if o.Name != "" {
+		h[headerName] = []string{EncodeHeader(o.Name)}
+	}
+	for _, p := range o.Headers {
+		h[http.CanonicalHeaderKey(p[0])] = []string{p[1]}
+	}
+	return h
+}
+
+// post sends one message.
+func (c *HTTPConn) post(ctx context.Context, body []byte, h http.Header) (*http.Response, error) {
+	req := &http.Request{
+		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+	}
+	resp, err := c.rt.RoundTrip(req.WithContext(ctx))
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return resp, err
+}
+
+func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
+	p, err := c.flight.open(ctx, o)
+	if err != nil {
+		return Response{}, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	defer p.end()
+	defer c.flight.close(p)
+	id := idBytes(p.id)
+	var token []byte
+	if o.Token != nil {
+		token = id
+	}
+	out := newBuffer()
+	defer out.free()
+	out.b = wire.AppendRequest(out.b, id, o.Method, o.params(c.Era(), c.version(), token))
+	resp, err := c.post(ctx, out.b, c.headers(o, o.Method))
+	if err != nil {
+		if ctx.Err() != nil {
+			c.cancelled(o, id)
+		}
+		return Response{}, c.sendError(ctx, err)
+	}
+	defer resp.Body.Close()
+	answer, err := c.answer(resp, p)
+	if err != nil && ctx.Err() != nil {
+		c.cancelled(o, id)
+		err = context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// sendError says what a failed round trip means for the call.
+func (c *HTTPConn) sendError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if notSent(err) {
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// cancelled tells a legacy server that nobody waits any more. For a modern
+// one, closing the answer says it.
+func (c *HTTPConn) cancelled(o *Outgoing, id []byte) {
+	if c.Era() != Legacy || o.Method == "initialize" {
+		return
+	}
+	params := append(append([]byte(`{"requestId":`), id...), '}')
+	c.background(func() {
+		ctx, stop := context.WithTimeout(c.ctx, 5*time.Second)
+		defer stop()
+		_ = c.Notify(ctx, noteCancelled, params) // best effort: the call is over for us
+	})
+}
+
+// background runs f unless the connection is closed; Close waits for it.
+func (c *HTTPConn) background(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.wg.Go(f)
+	}
+}
+
+// answer reads the answer to p.
+func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
+	if p.o.Method == "initialize" {
+		if s := resp.Header.Get(headerSession); s != "" {
+			c.session.Store(&s)
+			c.prepare()
+		}
+	}
+	ct := resp.Header.Get("Content-Type")
+	switch {
+	case resp.StatusCode == http.StatusOK && strings.HasPrefix(ct, "text/event-stream"):
+		return c.events(resp.Body, p)
+	case resp.StatusCode == http.StatusNotFound && c.Era() == Legacy && c.session.Load() != nil:
+		c.shut(ErrSessionLost)
+		return Response{}, ErrSessionLost
+	}
+	buf := newBuffer()
+	long, err := buf.fill(resp.Body, resp.ContentLength, c.flight.opts.MessageBytes)
+	switch {
+	case long:
+		buf.free()
+		return Response{}, fault.New(fault.Limit, "", "the answer is larger than %d bytes", c.flight.opts.MessageBytes)
+	case err != nil:
+		buf.free()
+		return Response{}, fmt.Errorf("%w: read the answer: %w", ErrLost, err)
+	}
+	var m wire.Message
+	if err := m.Scan(buf.b, wire.FromUpstream); err != nil || !m.IsResponse() {
+		defer buf.free()
+		return Response{}, &StatusError{Status: resp.StatusCode, Type: ct, Body: string(buf.b[:min(len(buf.b), 200)]), Err: err}
+	}
+	if id, ok := parseID(m.ID); resp.StatusCode == http.StatusOK && (!ok || id != p.id) {
+		defer buf.free()
+		return Response{}, fmt.Errorf("%w: the answer has id %s instead of %d", ErrLost, m.ID, p.id)
+	}
+	return Response{Result: m.Result, Error: m.Error, buf: buf}, nil
+}
+
+// StatusError is an HTTP answer that carries no JSON-RPC response.
+type StatusError struct {
+	Status int
+	Type   string
+	Body   string // the beginning
+	Err    error  // why the body is no response
+}
+
+func (e *StatusError) Error() string {
+	if e.Status == http.StatusOK {
+		return fmt.Sprintf("the answer is no JSON-RPC response: %v", e.Err)
+	}
+	return fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// events reads an event stream until the response to p.
+func (c *HTTPConn) events(body io.Reader, p *pending) (Response, error) {
+	in := wire.NewEventReader(body, c.flight.opts.MessageBytes)
+	var m wire.Message
+	for {
+		ev, err := in.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the event stream ended before the response")
+			}
+			return Response{}, fmt.Errorf("%w: %w", ErrLost, err)
+		}
+		if err := m.Scan(ev.Data, wire.FromUpstream); err != nil {
+			continue
+		}
+		if m.IsResponse() {
+			if id, ok := parseID(m.ID); ok && id == p.id {
+				buf := newBuffer()
+				buf.b = append(buf.b, ev.Data...)
+				resp := Response{buf: buf}
+				resp.Result, resp.Error = rebase(buf.b, ev.Data, m.Result), rebase(buf.b, ev.Data, m.Error)
+				return resp, nil
+			}
+			continue
+		}
+		c.message(&m, p)
+	}
+}
+
+// rebase returns the part of to that part is of from.
+func rebase(to, from, part []byte) []byte {
+	if part == nil {
+		return nil
+	}
+	start := cap(from) - cap(part)
+	return to[start : start+len(part)]
+}
+
+// message takes a notification or request that came on the stream of p, or,
+// with p nil, on the stream of the session.
+func (c *HTTPConn) message(m *wire.Message, p *pending) {
+	if m.IsNotification() {
+		c.flight.notification(m, p, (*pending).tell)
+		return
+	}
+	c.flight.request(m, p, c.reply)
+}
+
+func (c *HTTPConn) reply(id []byte, resp Response, err error) {
+	var frame []byte
+	switch {
+	case err != nil:
+		frame = wire.AppendError(nil, id, fault.Of(err).Wire(false))
+	case resp.Error != nil:
+		frame = wire.AppendError(nil, id, resp.Error)
+	default:
+		frame = wire.AppendResult(nil, id, resp.Result)
+	}
+	ctx, stop := context.WithTimeout(c.ctx, 10*time.Second)
+	defer stop()
+	_ = c.send(ctx, frame, *c.posted.Load()) // the server notices that no answer comes
+}
+
+// send posts a message that has no answer.
+func (c *HTTPConn) send(ctx context.Context, frame []byte, h http.Header) error {
+	resp, err := c.post(ctx, frame, h)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode >= 300 {
+		return &StatusError{Status: resp.StatusCode, Type: resp.Header.Get("Content-Type")}
+	}
+	return nil
+}
+
+func (c *HTTPConn) Notify(ctx context.Context, method string, params []byte) error {
+	if c.Era() == Modern {
+		return nil // the era defines no notifications from clients over HTTP
+	}
+	return c.send(ctx, wire.AppendRequest(nil, nil, method, params), c.headers(nil, method))
+}
+
+func (c *HTTPConn) shut(err error) {
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		c.mu.Unlock()
+		c.flight.fail(err)
+		c.cancel()
+		close(c.done)
+	})
+}
+
+// Close ends the connection; a legacy session is deleted on the server.
+func (c *HTTPConn) Close() {
+	if s := c.session.Load(); s != nil && c.flight.failure() == nil {
+		ctx, stop := context.WithTimeout(c.ctx, 2*time.Second)
+		req := (&http.Request{Method: http.MethodDelete, URL: c.url, Host: c.url.Host, Header: *c.posted.Load(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+		if resp, err := c.rt.RoundTrip(req); err == nil {
+			resp.Body.Close()
+		}
+		stop()
+	}
+	c.shut(fmt.Errorf("%w: closed by the hub", ErrLost))
+	c.wg.Wait()
+}
+
+// Hear opens the stream of a legacy session and keeps it open, with back-off,
+// until the connection ends. A server without one is left in peace. broken is
+// called each time the stream ended, since what was sent meanwhile is lost.
+func (c *HTTPConn) Hear(wait func(attempt int) time.Duration, broken func()) {
+	c.background(func() {
+		for attempt := 0; ; attempt++ {
+			opened, again := c.hearOnce()
+			if !again {
+				return
+			}
+			if opened {
+				attempt = 0
+				broken()
+			}
+			select {
+			case <-time.After(wait(attempt)):
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (c *HTTPConn) hearOnce() (opened, again bool) {
+	h := c.posted.Load().Clone()
+	h["Accept"] = sseType
+	delete(h, "Content-Type")
+	req := (&http.Request{Method: http.MethodGet, URL: c.url, Host: c.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(c.ctx)
+	resp, err := c.rt.RoundTrip(req)
+	if err != nil {
+		return false, c.ctx.Err() == nil
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound && c.session.Load() != nil:
+		c.shut(ErrSessionLost)
+		return false, false
+	case resp.StatusCode >= 400 && resp.StatusCode < 500 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
+		return false, false
+	case resp.StatusCode != http.StatusOK:
+		return false, true
+	}
+	in := wire.NewEventReader(resp.Body, c.flight.opts.MessageBytes)
+	var m wire.Message
+	for {
+		ev, err := in.Next()
+		if err != nil {
+			return true, c.ctx.Err() == nil
+		}
+		if m.Scan(ev.Data, wire.FromUpstream) == nil && !m.IsResponse() {
+			c.message(&m, nil)
+		}
+	}
+}
+
+var _ Conn = (*HTTPConn)(nil)

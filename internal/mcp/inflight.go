@@ -1,0 +1,315 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// pending is one request that a server has not answered yet.
+type pending struct {
+	o      *Outgoing
+	ctx    context.Context
+	id     int64
+	stream Stream
+	wg     sync.WaitGroup // requests of the server on behalf of this one
+
+	mu     sync.Mutex
+	over   bool
+	stop   []context.CancelFunc
+	events []event
+	bytes  int
+	ready  chan struct{}
+}
+
+// event is something that happened to a pending request, in order.
+type event struct {
+	method string // a notification
+	params []byte
+	resp   *Response // the answer
+	err    error     // there will be none
+}
+
+// The most that may wait for a slow client before notifications are dropped,
+// since the reader they come from serves other clients too.
+const (
+	maxEvents     = 1 << 14
+	maxEventBytes = 8 << 20
+)
+
+func (p *pending) push(e event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.resp == nil && e.err == nil && (len(p.events) >= maxEvents || p.bytes > maxEventBytes) {
+		return
+	}
+	p.events = append(p.events, e)
+	p.bytes += len(e.params)
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pending) take() []event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	events := p.events
+	p.events, p.bytes = nil, 0
+	return events
+}
+
+// tell hands a notification to the client unless the request has been
+// answered: nothing may follow a response.
+func (p *pending) tell(method string, params []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.stream.Notify(method, params)
+	}
+}
+
+// spawn runs f, which serves this request, with a context that ends with it.
+// It reports whether the request was still pending.
+func (p *pending) spawn(f func(context.Context)) (context.CancelFunc, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	p.stop = append(p.stop, cancel)
+	p.wg.Go(func() { f(ctx) })
+	return cancel, true
+}
+
+// end waits for what was spawned, after telling it to stop.
+func (p *pending) end() {
+	p.mu.Lock()
+	p.over = true
+	for _, cancel := range p.stop {
+		cancel()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// note hands a notification of the request to the client, if it wants it.
+// m belongs to the caller; what is kept is copied.
+func (p *pending) note(m *wire.Message, deliver func(method string, params []byte)) {
+	switch m.Method {
+	case noteProgress:
+		if p.o.Token == nil {
+			return
+		}
+		deliver(m.Method, wire.EditFields(nil, m.Fields, wire.Change{Name: metaProgress, Value: p.o.Token}))
+	case noteMessage:
+		if p.wantsLog(m) {
+			deliver(m.Method, clone(m.Params))
+		}
+	default:
+		deliver(m.Method, clone(m.Params))
+	}
+}
+
+func (p *pending) wantsLog(m *wire.Message) bool {
+	c := p.o.Client
+	if c == nil {
+		return false
+	}
+	want := p.o.LogLevel
+	if c.Era == Legacy {
+		want = c.LogLevel()
+		if want == "" {
+			return true // the server decides, as the era says
+		}
+	}
+	level, _ := wire.String(m.Param("level"))
+	return want != "" && LogRank(level) >= LogRank(want)
+}
+
+// inflight are the pending requests of one connection.
+type inflight struct {
+	opts ConnOptions
+
+	mu   sync.Mutex
+	next int64
+	m    map[int64]*pending
+	asks map[string]context.CancelFunc // requests of the server, by their raw id
+	err  error                         // set when the connection has ended
+}
+
+// open registers a request.
+func (f *inflight) open(ctx context.Context, o *Outgoing) (*pending, error) {
+	p := &pending{o: o, ctx: ctx, stream: o.Stream, ready: make(chan struct{}, 1)}
+	if p.stream == nil {
+		p.stream = Discard
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	f.next++
+	p.id = f.next
+	if f.m == nil {
+		f.m = map[int64]*pending{}
+	}
+	f.m[p.id] = p
+	return p, nil
+}
+
+func (f *inflight) close(p *pending) {
+	f.mu.Lock()
+	delete(f.m, p.id)
+	f.mu.Unlock()
+}
+
+func (f *inflight) get(id int64) *pending {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m[id]
+}
+
+// fail ends all pending requests.
+func (f *inflight) fail(err error) {
+	f.mu.Lock()
+	if f.err != nil {
+		f.mu.Unlock()
+		return
+	}
+	f.err = err
+	all := make([]*pending, 0, len(f.m))
+	for _, p := range f.m {
+		all = append(all, p)
+	}
+	for _, cancel := range f.asks {
+		cancel()
+	}
+	f.mu.Unlock()
+	for _, p := range all {
+		p.push(event{err: err})
+	}
+}
+
+func (f *inflight) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func idBytes(id int64) []byte { return strconv.AppendInt(nil, id, 10) }
+
+// parseID reads an id that we gave; some servers answer with it as a string.
+func parseID(raw []byte) (int64, bool) {
+	id, err := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64)
+	return id, err == nil
+}
+
+// owner finds the request that a message without a name for it belongs to. A
+// server that is shared by several clients must not mix them up, so this is
+// the only pending request that fits, or, if they all are of one client, the
+// oldest of them.
+func (f *inflight) owner(fits func(*pending) bool) *pending {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found *pending
+	for _, p := range f.m {
+		if !fits(p) {
+			continue
+		}
+		switch {
+		case found == nil:
+			found = p
+		case p.o.Client == nil || found.o.Client == nil || p.o.Client.Connection == "" || p.o.Client.Connection != found.o.Client.Connection:
+			return nil
+		case p.id < found.id:
+			found = p
+		}
+	}
+	return found
+}
+
+// notification sends a notification of the server where it belongs. on is the
+// request whose stream it came by, or nil on a stream shared by all.
+func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pending, method string, params []byte)) {
+	to := func(p *pending) {
+		if p != nil {
+			p.note(m, func(method string, params []byte) { deliver(p, method, params) })
+		}
+	}
+	switch m.Method {
+	case noteProgress:
+		if id, ok := parseID(m.Param(metaProgress)); ok {
+			to(f.get(id))
+		}
+	case noteMessage:
+		if on == nil {
+			on = f.owner(func(p *pending) bool { return p.wantsLog(m) })
+		}
+		to(on)
+	case noteCancelled:
+		f.mu.Lock()
+		cancel := f.asks[string(m.Param("requestId"))]
+		f.mu.Unlock()
+		if cancel != nil {
+			cancel()
+		}
+	case NoteToolsChanged, NotePromptsChanged, NoteResourcesChanged, NoteResourceUpdated, noteAcknowledged:
+		f.opts.Note(m.Method, clone(m.Params))
+	default:
+		if on != nil {
+			to(on)
+			return
+		}
+		f.opts.Note(m.Method, clone(m.Params))
+	}
+}
+
+// request answers a request of the server by reply. on is as above.
+func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, resp Response, err error)) {
+	id := clone(m.ID)
+	what, known := askable[m.Method]
+	switch {
+	case m.Method == "ping":
+		reply(id, Response{Result: []byte("{}")}, nil)
+		return
+	case !known:
+		reply(id, Response{}, unknownMethod(m.Method, LegacyVersion))
+		return
+	}
+	able := func(p *pending) bool {
+		return p.o.Client != nil && p.o.Client.Can(what) && p.stream.CanAsk()
+	}
+	if on == nil {
+		on = f.owner(able)
+	} else if !able(on) {
+		on = nil
+	}
+	if on == nil {
+		f.opts.Refused(m.Method)
+		reply(id, Response{}, fault.New(fault.MissingCapability, m.Method, "no single running call belongs to a client that can answer this"))
+		return
+	}
+	method, params := m.Method, clone(m.Params)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cancel, ok := on.spawn(func(ctx context.Context) {
+		resp, err := on.stream.Ask(ctx, method, params)
+		f.mu.Lock()
+		delete(f.asks, string(id))
+		f.mu.Unlock()
+		reply(id, resp, err)
+	})
+	if !ok {
+		return // the call has been answered: nobody waits for this
+	}
+	if f.asks == nil {
+		f.asks = map[string]context.CancelFunc{}
+	}
+	f.asks[string(id)] = cancel
+}

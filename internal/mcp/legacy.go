@@ -1,0 +1,198 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// legacy answers a POST of the legacy era: with a session, to get one, or
+// without any for clients that drop it.
+func (x *exchange) legacy(header string) {
+	id, err := one(x.r.Header, headerSession)
+	if err == nil && header != "" && EraOf(header) == 0 {
+		err = badVersion(header)
+	}
+	if err != nil {
+		writeFault(x.w, x.m.ID, false, err)
+		return
+	}
+	var s *session
+	if id != "" {
+		if s, err = x.e.opts.Sessions.get(id, x.scope, x.who.Name); err != nil {
+			writeFault(x.w, x.m.ID, false, err)
+			return
+		}
+	}
+	switch {
+	case x.m.IsResponse():
+		if s != nil {
+			s.asks.answer(x.m)
+		}
+		x.w.WriteHeader(http.StatusAccepted)
+	case x.m.IsNotification():
+		x.note(s)
+		x.w.WriteHeader(http.StatusAccepted)
+	case x.m.Method == "initialize":
+		x.initialize(s)
+	default:
+		x.request(s, header)
+	}
+}
+
+// note takes a notification of the client.
+func (x *exchange) note(s *session) {
+	if s == nil {
+		return
+	}
+	switch x.m.Method {
+	case noteCancelled:
+		s.calls.cancel(x.m)
+	case noteInitialized:
+	default:
+		relayNote(x.r.Context(), x.h, s.client, x.m)
+	}
+}
+
+func relayNote(ctx context.Context, h Handler, c *Client, m *wire.Message) {
+	resp, _ := h.Handle(ctx, &Request{
+		Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
+		Client: c, Stream: Discard, IsNote: true,
+	})
+	resp.Release()
+}
+
+func (x *exchange) initialize(s *session) {
+	if s != nil {
+		writeFault(x.w, x.m.ID, false, fault.New(fault.InvalidRequest, "initialize", "the session is initialised already; send no Mcp-Session-Id to get a new one"))
+		return
+	}
+	client, err := legacyClient(x.m)
+	if err != nil {
+		writeFault(x.w, x.m.ID, false, err)
+		return
+	}
+	client.Principal = x.who
+	client.Connection = newSessionID()
+	st := x.stream(x.r.Context(), false, nil)
+	resp, err := x.h.Handle(st.ctx, &Request{
+		Method: "initialize", Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta, Client: client, Stream: Discard,
+	})
+	defer resp.Release()
+	if err == nil && resp.Error == nil {
+		var fresh *session
+		if fresh, err = x.e.open(client, x.scope, x.h); err == nil {
+			x.w.Header()[headerSession] = []string{fresh.id}
+		}
+	}
+	st.finish(resp, err)
+}
+
+// open makes and keeps a session for a client that has initialised.
+func (e *Endpoint) open(client *Client, scope string, h Handler) (*session, error) {
+	s := &session{id: client.Connection, scope: scope, client: client, handler: h, over: make(chan struct{})}
+	s.listener = &Listener{Client: client, Filter: Everything, Deliver: s.out.put}
+	s.detach = h.Attach(s.listener)
+	s.touch()
+	if err := e.opts.Sessions.add(s); err != nil {
+		s.detach()
+		return nil, err
+	}
+	return s, nil
+}
+
+// legacyClient reads who asks from initialize. What it returns outlives the
+// message.
+func legacyClient(m *wire.Message) (*Client, error) {
+	version, ok := wire.String(m.Param("protocolVersion"))
+	if !ok {
+		return nil, fault.New(fault.InvalidParams, "initialize", "protocolVersion is missing or not a string")
+	}
+	if EraOf(version) != Legacy {
+		version = LegacyVersion
+	}
+	c := &Client{Era: Legacy, Version: version}
+	c.Info = clone(m.Param("clientInfo"))
+	c.Capabilities = clone(m.Param("capabilities"))
+	return c, nil
+}
+
+func clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append([]byte(nil), b...)
+}
+
+// request answers any other request.
+func (x *exchange) request(s *session, header string) {
+	if x.m.Method == "ping" {
+		writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, x.m.ID, []byte("{}")))
+		return
+	}
+	if err := legacyMethod(x.m.Method); err != nil {
+		writeFault(x.w, x.m.ID, false, err)
+		return
+	}
+	ctx := x.r.Context()
+	if s == nil {
+		if header == "" {
+			header = "2025-03-26" // what the protocol says to assume
+		}
+		x.run(ctx, x.stream(ctx, false, nil), &Client{Era: Legacy, Version: header, Principal: x.who})
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := s.calls.add(x.m.ID, cancel); err != nil {
+		writeFault(x.w, x.m.ID, false, err)
+		return
+	}
+	defer s.calls.remove(x.m.ID)
+	st := x.stream(ctx, false, s)
+	if handled, resp, err := s.own(ctx, x.m); handled {
+		st.finish(resp, err)
+		return
+	}
+	x.run(ctx, st, s.client)
+}
+
+// own answers what concerns the session itself.
+func (s *session) own(ctx context.Context, m *wire.Message) (bool, Response, error) {
+	return ownMethod(ctx, m, s.handler, s.listener)
+}
+
+// ownMethod answers the legacy methods that change a connection's state
+// besides asking the handler.
+func ownMethod(ctx context.Context, m *wire.Message, h Handler, l *Listener) (bool, Response, error) {
+	empty := Response{Result: []byte("{}")}
+	switch m.Method {
+	case "logging/setLevel":
+		level, _ := wire.String(m.Param("level"))
+		if LogRank(level) < 0 {
+			return true, Response{}, fault.New(fault.InvalidParams, "logging/setLevel", "level %q is not one of %v", level, logLevels)
+		}
+		l.Client.setLogLevel(level)
+		return false, Response{}, nil // the handler may have to tell upstreams
+	case "resources/subscribe", "resources/unsubscribe":
+		uri, ok := wire.String(m.Param("uri"))
+		if !ok || uri == "" {
+			return true, Response{}, fault.New(fault.InvalidParams, m.Method, "uri is missing or not a string")
+		}
+		if m.Method == "resources/subscribe" {
+			return true, empty, h.Subscribe(ctx, l, uri)
+		}
+		return true, empty, h.Unsubscribe(ctx, l, uri)
+	}
+	return false, Response{}, nil
+}
+
+func legacyMethod(method string) error {
+	switch method {
+	case "server/discover", "subscriptions/listen":
+		return unknownMethod(method, LegacyVersion)
+	}
+	return nil
+}

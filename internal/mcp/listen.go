@@ -1,0 +1,218 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Filter is what a listener wants to hear of. Its JSON form is that of
+// subscriptions/listen.
+type Filter struct {
+	Tools     bool     `json:"toolsListChanged,omitempty"`
+	Prompts   bool     `json:"promptsListChanged,omitempty"`
+	Resources bool     `json:"resourcesListChanged,omitempty"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+}
+
+// Everything is the filter of a legacy connection: it is told of all lists.
+var Everything = Filter{Tools: true, Prompts: true, Resources: true}
+
+// Wants reports whether a list_changed notification passes the filter.
+func (f *Filter) Wants(method string) bool {
+	switch method {
+	case NoteToolsChanged:
+		return f.Tools
+	case NotePromptsChanged:
+		return f.Prompts
+	case NoteResourcesChanged:
+		return f.Resources
+	}
+	return false
+}
+
+func (f *Filter) empty() bool {
+	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0
+}
+
+const maxListenURIs = 1000
+
+// subscription is one running subscriptions/listen.
+type subscription struct {
+	id       []byte
+	listener Listener
+	out      outbox
+	stop     func()
+}
+
+// openSubscription reads the filter of a listen request, registers it with h
+// and returns the acknowledgement to send first.
+func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Message) (*subscription, []byte, error) {
+	raw := m.Param("notifications")
+	var want Filter
+	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &want) != nil {
+		return nil, nil, fault.New(fault.InvalidParams, "subscriptions/listen", "notifications is missing or not an object of the protocol's form")
+	}
+	if len(want.URIs) > maxListenURIs {
+		return nil, nil, fault.New(fault.Limit, "subscriptions/listen", "%d resources are more than the limit of %d", len(want.URIs), maxListenURIs)
+	}
+	uris := want.URIs
+	want.URIs = nil
+	sub := &subscription{id: clone(m.ID)}
+	client.Info, client.Capabilities = clone(client.Info), clone(client.Capabilities)
+	sub.listener = Listener{Client: client, Filter: want, Deliver: sub.out.put}
+	sub.stop = h.Attach(&sub.listener)
+	honoured := sub.listener.Filter
+	for _, uri := range uris {
+		if err := h.Subscribe(ctx, &sub.listener, uri); err == nil {
+			honoured.URIs = append(honoured.URIs, uri)
+		}
+	}
+	sub.listener.Filter = honoured
+	ack, _ := json.Marshal(honoured)
+	return sub, sub.tag(append(append([]byte(`{"notifications":`), ack...), '}')), nil
+}
+
+// tag marks a notification as belonging to the subscription.
+func (s *subscription) tag(params []byte) []byte {
+	meta := wire.Edit(nil, wire.Get(params, "_meta"), wire.Change{Name: metaSubscription, Value: s.id})
+	return wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
+}
+
+// result is sent when we end the subscription.
+func (s *subscription) result() []byte {
+	return s.tag([]byte(`{"resultType":"complete"}`))
+}
+
+// listen answers subscriptions/listen over HTTP.
+func (x *exchange) listen(st *httpStream, client *Client) {
+	if !st.sse {
+		st.finish(Response{}, fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream"))
+		return
+	}
+	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m)
+	if err != nil {
+		st.finish(Response{}, err)
+		return
+	}
+	defer sub.stop()
+	startEvents(x.w)
+	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
+	st.write(st.buf)
+	st.id = sub.id // the message's buffer is not needed any more
+	if !sub.listener.Filter.empty() {
+		ended := x.e.follow(st.ctx, x.w, &sub.out, sub.tag, nil, nil)
+		if ended != endClosing {
+			return
+		}
+	}
+	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendResult(dst, sub.id, sub.result()) })
+	x.w.Write(st.buf)
+}
+
+type end int
+
+const (
+	endClient  end = iota // the client went away, or must come again
+	endClosing            // the endpoint is closing
+)
+
+// follow writes what comes into out, and keep-alives, until something ends it.
+func (e *Endpoint) follow(ctx context.Context, w http.ResponseWriter, out *outbox, tag func([]byte) []byte, replaced, over <-chan struct{}) end {
+	wake := out.wake()
+	quiet := time.NewTimer(e.opts.KeepAlive)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return endClient
+		case <-replaced:
+			return endClient
+		case <-over:
+			return endClient
+		case <-e.closing:
+			return endClosing
+		case <-quiet.C:
+			if _, err := w.Write([]byte(": keep-alive\n\n")); err != nil {
+				return endClient
+			}
+		case <-wake:
+			if !writeNotes(w, out.take(), tag) {
+				return endClient
+			}
+		}
+		flush(w)
+		quiet.Reset(e.opts.KeepAlive)
+	}
+}
+
+func writeNotes(w http.ResponseWriter, notes []note, tag func([]byte) []byte) bool {
+	for _, n := range notes {
+		params := n.params
+		if tag != nil {
+			params = tag(params)
+		}
+		b := appendEvent(nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, n.method, params) })
+		if _, err := w.Write(b); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// get serves the stream of a legacy session.
+func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
+	id, err := one(r.Header, headerSession)
+	if err == nil && id == "" {
+		refuseMethod(w)
+		return
+	}
+	var s *session
+	if err == nil {
+		s, err = e.opts.Sessions.get(id, scope, who.Name)
+	}
+	if err != nil {
+		writeFault(w, nil, false, err)
+		return
+	}
+	if sse, _ := accepts(r); !sse {
+		w.Header()["Content-Type"] = jsonType
+		writeJSON(w, http.StatusNotAcceptable, wire.AppendError(nil, nil,
+			fault.New(fault.InvalidRequest, "Accept", "the answer to GET is an event stream; send Accept: text/event-stream").Wire(false)))
+		return
+	}
+	s.streams.Add(1)
+	defer func() {
+		s.touch()
+		s.streams.Add(-1)
+	}()
+	replaced := s.takeStream()
+	startEvents(w)
+	w.Write([]byte(": stream open\n\n"))
+	flush(w)
+	e.follow(r.Context(), w, &s.out, nil, replaced, s.over)
+}
+
+// delete ends a legacy session.
+func (e *Endpoint) delete(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
+	id, err := one(r.Header, headerSession)
+	if err == nil && id == "" {
+		refuseMethod(w)
+		return
+	}
+	var s *session
+	if err == nil {
+		s, err = e.opts.Sessions.get(id, scope, who.Name)
+	}
+	if err != nil {
+		writeFault(w, nil, false, err)
+		return
+	}
+	e.opts.Sessions.remove(s)
+	w.WriteHeader(http.StatusNoContent)
+}

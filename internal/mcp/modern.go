@@ -1,0 +1,88 @@
+package mcp
+
+import (
+	"net/http"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// modern answers a POST of the modern era.
+func (x *exchange) modern(header string) {
+	if x.m.IsResponse() {
+		writeFault(x.w, nil, true, fault.New(fault.InvalidRequest, "", "a client of version %s sends no responses", ModernVersion))
+		return
+	}
+	if x.m.IsNotification() {
+		// The era defines none over HTTP; a stray one disturbs nobody.
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	client, err := modernClient(x.m)
+	if err == nil {
+		err = checkVersionHeader(header, client.Version)
+	}
+	if err == nil {
+		err = checkHeaders(x.r.Header, x.m)
+	}
+	if err == nil {
+		err = modernMethod(x.m.Method)
+	}
+	if err != nil {
+		writeFault(x.w, x.m.ID, true, err)
+		return
+	}
+	client.Principal = x.who
+	ctx := x.r.Context()
+	st := x.stream(ctx, true, nil)
+	if x.m.Method == "subscriptions/listen" {
+		x.listen(st, client)
+		return
+	}
+	x.run(ctx, st, client)
+}
+
+// modernClient reads who asks from the _meta of a modern request.
+func modernClient(m *wire.Message) (*Client, error) {
+	version, ok := wire.String(m.MetaValue(metaVersion))
+	if !ok {
+		return nil, fault.New(fault.InvalidParams, "_meta", "%q is missing or not a string", metaVersion)
+	}
+	if EraOf(version) != Modern {
+		return nil, badVersion(version)
+	}
+	caps := m.MetaValue(metaClientCaps)
+	if len(caps) == 0 || caps[0] != '{' {
+		return nil, fault.New(fault.InvalidParams, "_meta", "%q is missing or not an object", metaClientCaps)
+	}
+	return &Client{Era: Modern, Version: version, Info: m.MetaValue(metaClientInfo), Capabilities: caps}, nil
+}
+
+func badVersion(version string) error {
+	return fault.New(fault.BadVersion, "", "protocol version %q is not supported", version).
+		With("supported", Versions).With("requested", version)
+}
+
+func checkVersionHeader(header, body string) error {
+	switch header {
+	case body:
+		return nil
+	case "":
+		return fault.New(fault.HeaderMismatch, "MCP-Protocol-Version", "the header is missing; the body says %q", body)
+	}
+	return fault.New(fault.HeaderMismatch, "MCP-Protocol-Version", "the header says %q, the body says %q", header, body)
+}
+
+// modernMethod refuses methods that the modern era has dropped. What is left
+// is for the handler to know.
+func modernMethod(method string) error {
+	switch method {
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		return unknownMethod(method, ModernVersion)
+	}
+	return nil
+}
+
+func unknownMethod(method, version string) error {
+	return fault.New(fault.UnknownMethod, "", "method %q does not exist in protocol version %s", method, version).With("supported", Versions)
+}

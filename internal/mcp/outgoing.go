@@ -1,0 +1,181 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Outgoing is a request to a server. Params are given in parts, so that what
+// has to differ for this server is spliced in and all else stays as it came.
+type Outgoing struct {
+	Method   string
+	Raw      []byte       // the params as they came; used as they are if nothing has to change
+	Fields   []wire.Field // members of the params
+	Meta     []wire.Field // members of params._meta
+	Renamed  bool         // Fields differ from Raw
+	Name     string       // modern over HTTP: what Mcp-Name says
+	Headers  [][2]string  // modern over HTTP: further headers, encoded
+	Client   *Client      // on whose behalf; nil for the hub itself
+	Token    []byte       // the client's progress token, raw; nil if none
+	LogLevel string       // the level the client's request asks for
+	Stream   Stream       // nil discards
+}
+
+// Forward returns req as an Outgoing with nothing changed.
+func Forward(req *Request) *Outgoing {
+	o := &Outgoing{
+		Method: req.Method, Raw: req.Params, Fields: req.Fields, Meta: req.Meta,
+		Client: req.Client, Token: req.Token, LogLevel: req.LogLevel, Stream: req.Stream,
+	}
+	if param, ok := needsName(req.Method); ok {
+		o.Name, _ = req.Text(param)
+	}
+	return o
+}
+
+// Rename sets a string member of the params.
+func (o *Outgoing) Rename(param, value string) {
+	o.Replace(param, wire.Quote(value))
+	if named, ok := needsName(o.Method); ok && named == param {
+		o.Name = value
+	}
+}
+
+// Replace sets a member of the params to a raw value.
+func (o *Outgoing) Replace(param string, value []byte) {
+	fields := make([]wire.Field, len(o.Fields))
+	copy(fields, o.Fields)
+	for i := range fields {
+		if string(fields[i].Name) == param {
+			fields[i].Value = value
+			o.Fields, o.Renamed = fields, true
+			return
+		}
+	}
+	o.Fields = append(fields, wire.Field{Name: []byte(param), Value: value})
+	o.Renamed = true
+}
+
+// tasksExtension is what we do not route, so that no server may count on it.
+const tasksExtension = metaPrefix + "tasks"
+
+// params returns the params for a server of that era and version. token is
+// the progress token to use, or nil.
+func (o *Outgoing) params(era Era, version string, token []byte) []byte {
+	changes := o.metaChanges(era, version, token)
+	if len(changes) == 0 && !o.Renamed {
+		return o.Raw
+	}
+	fields := o.Fields
+	if len(changes) == 0 {
+		return wire.EditFields(nil, fields)
+	}
+	meta := wire.EditFields(nil, o.Meta, changes...)
+	if string(meta) == "{}" {
+		meta = nil
+	}
+	return wire.EditFields(make([]byte, 0, len(o.Raw)+len(meta)+64), fields, wire.Change{Name: "_meta", Value: meta})
+}
+
+// metaChanges lists what has to change in _meta; none in the usual case of two
+// peers of one era and no progress.
+func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Change {
+	var changes []wire.Change
+	if token != nil || o.Token != nil {
+		changes = append(changes, wire.Change{Name: metaProgress, Value: token})
+	}
+	if era == Legacy {
+		for _, f := range o.Meta {
+			if bytes.HasPrefix(f.Name, []byte(metaPrefix)) {
+				changes = append(changes, wire.Change{Name: string(f.Name)})
+			}
+		}
+		return changes
+	}
+	if o.Client != nil && o.Client.Era == Modern && o.Client.Version == version {
+		if caps := o.Client.Capabilities; bytes.Contains(caps, []byte(tasksExtension)) {
+			changes = append(changes, wire.Change{Name: metaClientCaps, Value: withoutTasks(caps)})
+		}
+		return changes
+	}
+	caps, info := []byte("{}"), ownInfo
+	level := o.LogLevel
+	if o.Client != nil {
+		if o.Client.Capabilities != nil {
+			caps = withoutTasks(o.Client.Capabilities)
+		}
+		if o.Client.Info != nil {
+			info = o.Client.Info
+		}
+		if level == "" {
+			level = o.Client.LogLevel()
+		}
+	}
+	changes = append(changes,
+		wire.Change{Name: metaVersion, Value: wire.Quote(version)},
+		wire.Change{Name: metaClientInfo, Value: info},
+		wire.Change{Name: metaClientCaps, Value: caps})
+	if level != "" {
+		changes = append(changes, wire.Change{Name: metaLogLevel, Value: wire.Quote(level)})
+	}
+	return changes
+}
+
+func withoutTasks(caps []byte) []byte {
+	ext := wire.Get(caps, "extensions")
+	if ext == nil {
+		return caps
+	}
+	return wire.Edit(nil, caps, wire.Change{Name: "extensions", Value: wire.Edit(nil, ext, wire.Change{Name: tasksExtension})})
+}
+
+// ownInfo is the clientInfo of the hub.
+var ownInfo = []byte(`{"name":"stoa","version":"` + Release + `"}`)
+
+// Release is the version that the hub says it has.
+const Release = "0.1.0"
+
+// Conn is a connection to one server in one era.
+type Conn interface {
+	// Call sends a request and waits for its answer. Notifications of the
+	// request go to its Stream before Call returns. An error means that no
+	// answer came; ErrLost tells what became of the connection.
+	Call(ctx context.Context, o *Outgoing) (Response, error)
+	// Notify sends a notification.
+	Notify(ctx context.Context, method string, params []byte) error
+	// Era is the era the connection speaks.
+	Era() Era
+	// Done is closed when the connection can carry nothing more.
+	Done() <-chan struct{}
+	// Err says why, after Done.
+	Err() error
+	// Close ends the connection and waits for what it runs.
+	Close()
+
+	agree(era Era, version string)
+}
+
+// ConnOptions are common to the transports.
+type ConnOptions struct {
+	MessageBytes int // largest message; 0 means 10 MiB
+	// Note is called with each notification that belongs to no request. It
+	// must not block.
+	Note func(method string, params []byte)
+	// Refused is called when a request of the server could not be attributed
+	// to one call, with the method.
+	Refused func(method string)
+}
+
+func (o *ConnOptions) defaults() {
+	if o.MessageBytes == 0 {
+		o.MessageBytes = 10 << 20
+	}
+	if o.Note == nil {
+		o.Note = func(string, []byte) {}
+	}
+	if o.Refused == nil {
+		o.Refused = func(string) {}
+	}
+}

@@ -1,0 +1,351 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// PipeOptions bound what ServePipe takes.
+type PipeOptions struct {
+	MessageBytes int           // largest message; 0 means 10 MiB
+	Concurrent   int           // requests that run at once; 0 means 256
+	Grace        time.Duration // how long running requests may go on after the input ends; 0 means 5 s
+}
+
+// A pipe is one client on a pair of streams, such as stdin and stdout. Both
+// eras may be mixed on it.
+type pipe struct {
+	opts  PipeOptions
+	who   *auth.Principal
+	h     Handler
+	calls calls
+	asks  asks
+	slots chan struct{}
+	wg    sync.WaitGroup
+
+	mu  sync.Mutex // guards w and out
+	w   io.Writer
+	out []byte
+	err error // the first failed write
+
+	legacy   *Client // set by initialize; only the reading goroutine uses it
+	listener *Listener
+	stop     func()
+}
+
+// ServePipe answers the messages that come from r, one per line, on w. It
+// returns nil when r ends, or the error of a failed read or write.
+func ServePipe(ctx context.Context, r io.Reader, w io.Writer, who *auth.Principal, h Handler, opts PipeOptions) error {
+	if opts.MessageBytes == 0 {
+		opts.MessageBytes = 10 << 20
+	}
+	if opts.Concurrent == 0 {
+		opts.Concurrent = 256
+	}
+	if opts.Grace == 0 {
+		opts.Grace = 5 * time.Second
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &pipe{opts: opts, who: who, h: h, w: w, slots: make(chan struct{}, opts.Concurrent)}
+	err := p.read(ctx, wire.NewLineReader(r, opts.MessageBytes))
+	if err == nil {
+		p.drain(ctx)
+	}
+	cancel()
+	p.asks.close()
+	p.wg.Wait()
+	if p.stop != nil {
+		p.stop()
+	}
+	if err == nil {
+		err = p.failure()
+	}
+	return err
+}
+
+func (p *pipe) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// drain lets running requests end, within the grace.
+func (p *pipe) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Grace)
+	defer cancel()
+	for range cap(p.slots) {
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *pipe) read(ctx context.Context, lines *wire.LineReader) error {
+	for {
+		line, err := lines.Next()
+		switch {
+		case err == wire.ErrTooLong:
+			p.fault(nil, false, tooLarge(p.opts.MessageBytes))
+			continue
+		case err == io.EOF:
+			return nil
+		case err == io.ErrUnexpectedEOF:
+			p.fault(nil, false, fault.New(fault.Parse, "", "the input ended inside a message"))
+			return nil
+		case err != nil:
+			if ctx.Err() != nil || errors.Is(err, io.ErrClosedPipe) {
+				return nil
+			}
+			return err
+		}
+		if err := p.message(ctx, line); err != nil {
+			return err
+		}
+		if p.failure() != nil || ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// message takes one line. Requests run on their own; all else is done at once,
+// so that a cancellation never overtakes the request it names.
+func (p *pipe) message(ctx context.Context, line []byte) error {
+	buf := newBuffer()
+	buf.b = append(buf.b, line...)
+	m := messages.Get().(*wire.Message)
+	free := func() {
+		messages.Put(m)
+		buf.free()
+	}
+	if err := m.Scan(buf.b, wire.FromClient); err != nil {
+		p.fault(m.ID, false, scanFault(err))
+		free()
+		return nil
+	}
+	modern := m.MetaValue(metaVersion) != nil
+	switch {
+	case m.IsResponse():
+		p.asks.answer(m)
+	case m.Method == noteCancelled:
+		p.calls.cancel(m)
+	case m.Method == noteInitialized:
+	case m.IsNotification():
+		if p.legacy != nil {
+			relayNote(ctx, p.h, p.legacy, m)
+		}
+	case m.Method == "initialize" && !modern:
+		p.initialize(ctx, m)
+	default:
+		return p.start(ctx, m, modern, free)
+	}
+	free()
+	return nil
+}
+
+func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
+	if p.legacy != nil {
+		p.fault(m.ID, false, fault.New(fault.InvalidRequest, "initialize", "the connection is initialised already"))
+		return
+	}
+	client, err := legacyClient(m)
+	if err != nil {
+		p.fault(m.ID, false, err)
+		return
+	}
+	client.Principal = p.who
+	client.Connection = "pipe-" + newSessionID()
+	resp, err := p.h.Handle(ctx, &Request{Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta, Client: client, Stream: Discard})
+	if err == nil && resp.Error == nil {
+		p.legacy = client
+		var out outbox
+		p.listener = &Listener{Client: client, Filter: Everything, Deliver: out.put}
+		p.stop = p.h.Attach(p.listener)
+		p.wg.Go(func() { p.follow(ctx, &out, nil) })
+	}
+	p.respond(m.ID, false, resp, err)
+}
+
+// start runs a request on its own goroutine.
+func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, free func()) error {
+	client, err := p.client(m, modern)
+	if err != nil {
+		p.fault(m.ID, modern, err)
+		free()
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if err := p.calls.add(m.ID, cancel); err != nil {
+		cancel(nil)
+		p.fault(m.ID, modern, err)
+		free()
+		return nil
+	}
+	long := m.Method == "subscriptions/listen"
+	if !long { // listening is no work and must not keep others from working
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			cancel(nil)
+			p.calls.remove(m.ID)
+			free()
+			return nil
+		}
+	}
+	p.wg.Go(func() {
+		defer free()
+		defer cancel(nil)
+		defer p.calls.remove(m.ID)
+		if long {
+			p.listen(ctx, m, client)
+			return
+		}
+		defer func() { <-p.slots }()
+		p.run(ctx, m, client)
+	})
+	return nil
+}
+
+// client returns who asks, after the checks of the era.
+func (p *pipe) client(m *wire.Message, modern bool) (*Client, error) {
+	if modern {
+		c, err := modernClient(m)
+		if err != nil {
+			return nil, err
+		}
+		c.Principal = p.who
+		return c, modernMethod(m.Method)
+	}
+	if err := legacyMethod(m.Method); err != nil {
+		return nil, err
+	}
+	if p.legacy != nil {
+		return p.legacy, nil
+	}
+	return &Client{Era: Legacy, Version: LegacyVersion, Principal: p.who}, nil
+}
+
+func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client) {
+	modern := client.Era == Modern
+	if m.Method == "ping" {
+		p.respond(m.ID, modern, Response{Result: []byte("{}")}, nil)
+		return
+	}
+	if !modern && p.listener != nil {
+		if handled, resp, err := ownMethod(ctx, m, p.h, p.listener); handled {
+			p.respond(m.ID, modern, resp, err)
+			return
+		}
+	}
+	req := &Request{
+		Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
+		Client: client, Token: progressToken(m), Stream: &pipeStream{p: p, asks: !modern},
+	}
+	if modern {
+		req.LogLevel, _ = wire.String(m.MetaValue(metaLogLevel))
+	}
+	resp, err := p.h.Handle(ctx, req)
+	if ctx.Err() != nil && context.Cause(ctx) == errClientCancelled {
+		resp.Release() // a cancelled request gets no answer
+		return
+	}
+	p.respond(m.ID, modern, resp, err)
+	resp.Release()
+}
+
+func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
+	sub, ack, err := openSubscription(ctx, p.h, client, m)
+	if err != nil {
+		p.fault(m.ID, true, err)
+		return
+	}
+	defer sub.stop()
+	p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
+	if !sub.listener.Filter.empty() {
+		p.follow(ctx, &sub.out, sub.tag)
+	}
+	if context.Cause(ctx) != errClientCancelled {
+		p.respond(sub.id, true, Response{Result: sub.result()}, nil)
+	}
+}
+
+// follow writes what comes into out until ctx ends.
+func (p *pipe) follow(ctx context.Context, out *outbox, tag func([]byte) []byte) {
+	wake := out.wake()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		}
+		for _, n := range out.take() {
+			params := n.params
+			if tag != nil {
+				params = tag(params)
+			}
+			p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, n.method, params) })
+		}
+	}
+}
+
+func (p *pipe) fault(id []byte, modern bool, err error) {
+	p.respond(id, modern, Response{}, err)
+}
+
+func (p *pipe) respond(id []byte, modern bool, resp Response, err error) {
+	p.send(func(dst []byte) []byte {
+		switch {
+		case err != nil:
+			return wire.AppendError(dst, id, fault.Of(err).Wire(modern))
+		case resp.Error != nil:
+			return wire.AppendError(dst, id, resp.Error)
+		}
+		return wire.AppendResult(dst, id, resp.Result)
+	})
+}
+
+// send writes one frame.
+func (p *pipe) send(frame func([]byte) []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return false
+	}
+	p.out = wire.OneLine(frame(p.out[:0]))
+	p.out = append(p.out, '\n')
+	_, p.err = p.w.Write(p.out)
+	if cap(p.out) > 1<<20 {
+		p.out = nil
+	}
+	return p.err == nil
+}
+
+// pipeStream is the Stream of one request on a pipe.
+type pipeStream struct {
+	p    *pipe
+	asks bool
+}
+
+func (s *pipeStream) Notify(method string, params []byte) {
+	s.p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, method, params) })
+}
+
+func (s *pipeStream) CanAsk() bool { return s.asks }
+
+func (s *pipeStream) Ask(ctx context.Context, method string, params []byte) (Response, error) {
+	if !s.asks {
+		return Response{}, errCannotAsk
+	}
+	return s.p.asks.ask(ctx, func(id []byte) bool {
+		return s.p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, id, method, params) })
+	})
+}

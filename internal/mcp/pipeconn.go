@@ -1,0 +1,217 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// ErrLost is wrapped by errors of calls whose connection ended before the
+// answer; whether the call took effect is not known.
+var ErrLost = errors.New("connection lost")
+
+// ErrNotSent is wrapped by errors of calls that the server cannot have begun.
+var ErrNotSent = errors.New("not sent")
+
+// PipeConn is a connection to a server over a pair of streams, such as a
+// process's stdin and stdout. It does not own the process.
+type PipeConn struct {
+	terms
+	flight  inflight
+	w       io.WriteCloser
+	frames  chan *buffer // to the writing goroutine
+	done    chan struct{}
+	quit    chan struct{}
+	once    sync.Once
+	wg      sync.WaitGroup
+	garbage func(line []byte)
+}
+
+// PipeOver starts a connection that reads r and writes w. garbage, if not nil,
+// is given lines that are no messages; they are otherwise passed over.
+func PipeOver(r io.Reader, w io.WriteCloser, opts ConnOptions, garbage func(line []byte)) *PipeConn {
+	opts.defaults()
+	if garbage == nil {
+		garbage = func([]byte) {}
+	}
+	c := &PipeConn{w: w, frames: make(chan *buffer, 64), done: make(chan struct{}), quit: make(chan struct{}), garbage: garbage}
+	c.flight.opts = opts
+	c.wg.Go(func() { c.read(wire.NewLineReader(r, opts.MessageBytes)) })
+	c.wg.Go(c.write)
+	return c
+}
+
+func (c *PipeConn) Done() <-chan struct{} { return c.done }
+func (c *PipeConn) Err() error            { return c.flight.failure() }
+
+// Close stops writing, which a server on stdio takes as the end, and waits
+// until reading has stopped too: whoever owns the process must see to that.
+func (c *PipeConn) Close() {
+	c.shut(fmt.Errorf("%w: closed by the hub", ErrLost))
+	c.wg.Wait()
+}
+
+func (c *PipeConn) shut(err error) {
+	c.once.Do(func() {
+		c.flight.fail(err)
+		close(c.quit)
+	})
+}
+
+// write is the only goroutine that writes, so that a server that does not
+// read blocks its own callers and nobody else.
+func (c *PipeConn) write() {
+	defer c.w.Close()
+	for {
+		select {
+		case <-c.quit:
+			return
+		case b := <-c.frames:
+			_, err := c.w.Write(b.b)
+			b.free()
+			if err != nil {
+				c.shut(fmt.Errorf("%w: write: %w", ErrLost, err))
+				return
+			}
+		}
+	}
+}
+
+// send queues one frame.
+func (c *PipeConn) send(ctx context.Context, frame func([]byte) []byte) error {
+	b := newBuffer()
+	b.b = append(wire.OneLine(frame(b.b)), '\n')
+	if len(b.b) > c.flight.opts.MessageBytes {
+		return fault.New(fault.TooLarge, "", "the message of %d bytes is over the limit of %d", len(b.b), c.flight.opts.MessageBytes)
+	}
+	select {
+	case c.frames <- b:
+		return nil
+	case <-c.quit:
+		return fmt.Errorf("%w: %w", ErrNotSent, c.Err())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *PipeConn) Notify(ctx context.Context, method string, params []byte) error {
+	return c.send(ctx, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, method, params) })
+}
+
+func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
+	p, err := c.flight.open(ctx, o)
+	if err != nil {
+		return Response{}, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	defer p.end()
+	defer c.flight.close(p)
+	id := idBytes(p.id)
+	var token []byte
+	if o.Token != nil {
+		token = id
+	}
+	params := o.params(c.Era(), c.version(), token)
+	err = c.send(ctx, func(dst []byte) []byte { return wire.AppendRequest(dst, id, o.Method, params) })
+	if err != nil {
+		return Response{}, err
+	}
+	for {
+		select {
+		case <-p.ready:
+		case <-ctx.Done():
+			c.cancel(id, o.Method, context.Cause(ctx))
+			return Response{}, context.Cause(ctx)
+		}
+		for _, e := range p.take() {
+			switch {
+			case e.resp != nil:
+				return *e.resp, nil
+			case e.err != nil:
+				return Response{}, e.err
+			}
+			p.stream.Notify(e.method, e.params)
+		}
+	}
+}
+
+// cancel tells the server that nobody waits any more.
+func (c *PipeConn) cancel(id []byte, method string, cause error) {
+	if method == "initialize" || method == "server/discover" {
+		return
+	}
+	params := append([]byte(`{"requestId":`), id...)
+	params = append(params, `,"reason":`...)
+	params = append(wire.AppendString(params, cause.Error()), '}')
+	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	_ = c.Notify(ctx, noteCancelled, params) // a server that does not read is not told
+}
+
+func (c *PipeConn) read(lines *wire.LineReader) {
+	defer close(c.done)
+	var m wire.Message
+	for {
+		line, err := lines.Next()
+		if err == wire.ErrTooLong {
+			c.shut(fmt.Errorf("%w: the server sent a message over the limit of %d bytes", ErrLost, c.flight.opts.MessageBytes))
+			// Keep reading: the process must not block on a full pipe while
+			// it is being stopped.
+			continue
+		}
+		if err != nil {
+			if err == io.EOF {
+				err = errors.New("the server closed its output")
+			}
+			c.shut(fmt.Errorf("%w: %w", ErrLost, err))
+			return
+		}
+		buf := newBuffer()
+		buf.b = append(buf.b, line...)
+		if err := m.Scan(buf.b, wire.FromUpstream); err != nil {
+			c.garbage(line)
+			buf.free()
+			continue
+		}
+		c.dispatch(&m, buf)
+	}
+}
+
+func (c *PipeConn) dispatch(m *wire.Message, buf *buffer) {
+	switch {
+	case m.IsResponse():
+		id, ok := parseID(m.ID)
+		if p := c.flight.get(id); ok && p != nil {
+			p.push(event{resp: &Response{Result: m.Result, Error: m.Error, buf: buf}})
+			return // buf goes with the response
+		}
+	case m.IsNotification():
+		c.flight.notification(m, nil, func(p *pending, method string, params []byte) {
+			p.push(event{method: method, params: params})
+		})
+	default:
+		c.flight.request(m, nil, c.reply)
+	}
+	buf.free()
+}
+
+func (c *PipeConn) reply(id []byte, resp Response, err error) {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	_ = c.send(ctx, func(dst []byte) []byte { // if it fails, the connection is lost, which is told elsewhere
+		switch {
+		case err != nil:
+			return wire.AppendError(dst, id, fault.Of(err).Wire(c.Era() == Modern))
+		case resp.Error != nil:
+			return wire.AppendError(dst, id, resp.Error)
+		}
+		return wire.AppendResult(dst, id, resp.Result)
+	})
+}
+
+var _ Conn = (*PipeConn)(nil)

@@ -1,0 +1,210 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// A session is one connection of a legacy client over HTTP: what
+// Mcp-Session-Id names.
+type session struct {
+	id       string
+	scope    string // the face it was made on
+	client   *Client
+	handler  Handler
+	listener *Listener
+	detach   func()
+	asks     asks
+	out      outbox
+	calls    calls
+	used     atomic.Int64 // unix nanoseconds of the last sign of life
+	streams  atomic.Int32 // open GET streams
+
+	mu      sync.Mutex
+	replace chan struct{} // closed when a newer GET stream takes over
+	over    chan struct{} // closed when the session ends
+}
+
+// calls are the running requests of one connection, by their raw id.
+type calls struct {
+	mu sync.Mutex
+	m  map[string]context.CancelCauseFunc
+}
+
+var errClientCancelled = fault.New(fault.Cancelled, "", "the client cancelled the request")
+
+// add registers a running request. Two running requests of one connection must
+// not share an id: their answers could not be told apart.
+func (c *calls) add(id []byte, cancel context.CancelCauseFunc) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[string]context.CancelCauseFunc{}
+	}
+	if _, dup := c.m[string(id)]; dup {
+		return fault.New(fault.InvalidRequest, "", "request id %s is in use by a running request", id)
+	}
+	c.m[string(id)] = cancel
+	return nil
+}
+
+func (c *calls) remove(id []byte) {
+	c.mu.Lock()
+	delete(c.m, string(id))
+	c.mu.Unlock()
+}
+
+// cancel ends the request that a notifications/cancelled names.
+func (c *calls) cancel(m *wire.Message) {
+	id := m.Param("requestId")
+	c.mu.Lock()
+	cancel := c.m[string(id)]
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel(errClientCancelled)
+	}
+}
+
+func (c *calls) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.m)
+}
+
+func (s *session) touch() { s.used.Store(time.Now().UnixNano()) }
+
+func (s *session) idleSince() time.Time {
+	if s.streams.Load() > 0 || s.calls.len() > 0 {
+		return time.Now()
+	}
+	return time.Unix(0, s.used.Load())
+}
+
+func (s *session) end() {
+	s.mu.Lock()
+	select {
+	case <-s.over:
+		s.mu.Unlock()
+		return
+	default:
+		close(s.over)
+	}
+	s.mu.Unlock()
+	s.detach()
+	s.asks.close()
+}
+
+// takeStream makes the caller the session's only GET stream. The channel is
+// closed when another takes over.
+func (s *session) takeStream() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.replace != nil {
+		close(s.replace)
+	}
+	s.replace = make(chan struct{})
+	return s.replace
+}
+
+// Sessions holds the legacy connections over HTTP of all faces.
+type Sessions struct {
+	max  int
+	idle time.Duration
+
+	mu sync.RWMutex
+	m  map[string]*session
+}
+
+// NewSessions keeps at most max connections, each for idle after its last use.
+func NewSessions(max int, idle time.Duration) *Sessions {
+	return &Sessions{max: max, idle: idle, m: map[string]*session{}}
+}
+
+// Len is the number of open connections.
+func (t *Sessions) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.m)
+}
+
+// get returns the session of that id if it belongs to the face and principal.
+func (t *Sessions) get(id, scope, principal string) (*session, error) {
+	t.mu.RLock()
+	s := t.m[id]
+	t.mu.RUnlock()
+	if s == nil || s.scope != scope || s.client.Principal.Name != principal {
+		return nil, fault.New(fault.UnknownSession, headerSession, "session not found")
+	}
+	s.touch()
+	return s, nil
+}
+
+func (t *Sessions) add(s *session) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.m) >= t.max && !t.evict() {
+		return &fault.Error{Kind: fault.Limit, Subject: "sessions", Msg: "the hub has as many sessions as it may and all are in use", Hint: "End sessions by DELETE, or raise limits.sessions."}
+	}
+	t.m[s.id] = s
+	return nil
+}
+
+// evict drops the session that has been idle longest, for clients that open a
+// new one for each call and never end any. Called with mu held.
+func (t *Sessions) evict() bool {
+	var oldest *session
+	at := time.Now().Add(-time.Second)
+	for _, s := range t.m {
+		if u := s.idleSince(); u.Before(at) {
+			oldest, at = s, u
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(t.m, oldest.id)
+	go oldest.end()
+	return true
+}
+
+func (t *Sessions) remove(s *session) {
+	t.mu.Lock()
+	delete(t.m, s.id)
+	t.mu.Unlock()
+	s.end()
+}
+
+// Sweep ends what has been idle too long. Call it from time to time.
+func (t *Sessions) Sweep() {
+	limit := time.Now().Add(-t.idle)
+	for _, s := range t.all() {
+		if s.idleSince().Before(limit) {
+			t.remove(s)
+		}
+	}
+}
+
+// Close ends all connections.
+func (t *Sessions) Close() {
+	for _, s := range t.all() {
+		t.remove(s)
+	}
+}
+
+func (t *Sessions) all() []*session {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]*session, 0, len(t.m))
+	for _, s := range t.m {
+		out = append(out, s)
+	}
+	return out
+}
+
+func newSessionID() string { return rand.Text() }

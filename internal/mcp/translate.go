@@ -1,0 +1,86 @@
+package mcp
+
+import (
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Untag removes what ties a notification to one subscription of ours.
+func Untag(params []byte) []byte {
+	meta := wire.Get(params, "_meta")
+	if wire.Get(meta, metaSubscription) == nil {
+		return params
+	}
+	meta = wire.Edit(nil, meta, wire.Change{Name: metaSubscription})
+	if string(meta) == "{}" {
+		meta = nil
+	}
+	return wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
+}
+
+// Translate turns the answer of a server of the other era into one for a
+// client of era to.
+func Translate(method string, resp Response, to Era) (Response, error) {
+	if resp.Error != nil {
+		return translateError(resp, to), nil
+	}
+	if len(resp.Result) == 0 || resp.Result[0] != '{' {
+		return resp, nil
+	}
+	if to == Modern {
+		return Response{Result: Complete(method, resp.Result)}, nil
+	}
+	fields := wire.Members(resp.Result)
+	var changes []wire.Change
+	for _, f := range fields {
+		switch string(f.Name) {
+		case "resultType":
+			if kind, _ := wire.String(f.Value); kind != "complete" {
+				return Response{}, &fault.Error{Kind: fault.MissingCapability, Subject: method,
+					Msg:  "the server needs input from the client, which it asks for in a way that protocol versions before " + ModernVersion + " do not have",
+					Hint: "Use a client that speaks " + ModernVersion + "."}
+			}
+			changes = append(changes, wire.Change{Name: "resultType"})
+		case "ttlMs", "cacheScope":
+			if cacheable(method) {
+				changes = append(changes, wire.Change{Name: string(f.Name)})
+			}
+		}
+	}
+	if changes == nil {
+		return resp, nil
+	}
+	return Response{Result: wire.EditFields(nil, fields, changes...)}, nil
+}
+
+// Complete adds to a result what the modern era demands of a complete one,
+// where it is not there.
+func Complete(method string, result []byte) []byte {
+	fields := wire.Members(result)
+	var changes []wire.Change
+	missing := func(name, value string) {
+		for _, f := range fields {
+			if string(f.Name) == name {
+				return
+			}
+		}
+		changes = append(changes, wire.Change{Name: name, Value: []byte(value)})
+	}
+	missing("resultType", `"complete"`)
+	if cacheable(method) {
+		missing("ttlMs", "0")
+		missing("cacheScope", `"private"`)
+	}
+	if changes == nil {
+		return result
+	}
+	return wire.EditFields(nil, fields, changes...)
+}
+
+func translateError(resp Response, to Era) Response {
+	code := errorCode(resp.Error)
+	if to == Modern && code == -32002 {
+		return Response{Error: wire.Edit(nil, resp.Error, wire.Change{Name: "code", Value: []byte("-32602")})}
+	}
+	return resp
+}

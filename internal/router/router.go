@@ -1,0 +1,246 @@
+// Package router owns the faces of single agents: /mcps/{agent}/mcp serves one
+// upstream by itself, with names and URIs unchanged and arguments unchecked.
+//
+// Lists come from the agent itself while it can be reached and from what it
+// said last when it cannot.
+package router
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/upstream"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Router finds agents.
+type Router struct {
+	cat  *catalog.Catalog
+	pool *upstream.Pool
+	door *call.Door
+	stop func()
+
+	mu     sync.RWMutex
+	agents map[string]*Agent
+}
+
+// Open returns a router over what cat and pool hold. Close ends it.
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door) *Router {
+	r := &Router{cat: cat, pool: pool, door: door, agents: map[string]*Agent{}}
+	r.stop = cat.Watch(r.changed)
+	pool.Hear(r.heard)
+	return r
+}
+
+// Close stops telling changes.
+func (r *Router) Close() { r.stop() }
+
+// Agent returns the face of one agent.
+func (r *Router) Agent(name string, who *auth.Principal) (*Agent, error) {
+	u := r.pool.Get(name)
+	if u == nil || !who.Scopes.Allows(name) {
+		return nil, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", name)
+	}
+	r.mu.RLock()
+	a := r.agents[name]
+	r.mu.RUnlock()
+	if a != nil && a.u == u {
+		return a, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a = r.agents[name]; a == nil || a.u != u {
+		a = &Agent{r: r, u: u}
+		r.agents[name] = a
+	}
+	return a, nil
+}
+
+// Agents returns the status of every agent that who may see.
+func (r *Router) Agents(who *auth.Principal) []upstream.Status {
+	out := []upstream.Status{}
+	for _, u := range r.pool.All() {
+		if who.Scopes.Allows(u.Name()) {
+			out = append(out, u.Status())
+		}
+	}
+	return out
+}
+
+func (r *Router) get(name string) *Agent {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.agents[name]
+}
+
+func (r *Router) changed(changes []catalog.Change) {
+	all := func(*mcp.Listener) bool { return true }
+	for _, c := range changes {
+		a := r.get(c.Upstream)
+		if a == nil {
+			continue
+		}
+		if c.Tools {
+			a.audience.Tell(mcp.NoteToolsChanged, all)
+		}
+		if c.Prompts {
+			a.audience.Tell(mcp.NotePromptsChanged, all)
+		}
+		if c.Resources {
+			a.audience.Tell(mcp.NoteResourcesChanged, all)
+		}
+	}
+}
+
+func (r *Router) heard(name, method string, params []byte) {
+	if a := r.get(name); a != nil && method == mcp.NoteResourceUpdated {
+		uri, _ := wire.String(wire.Get(params, "uri"))
+		a.audience.Updated(uri, params)
+	}
+}
+
+// Agent is the face of one upstream.
+type Agent struct {
+	r        *Router
+	u        *upstream.Upstream
+	audience mcp.Audience
+}
+
+// Handle answers one request.
+func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	if req.IsNote {
+		a.u.Relay(ctx, req.Client, req.Method, req.Params)
+		return mcp.Response{}, nil
+	}
+	switch req.Method {
+	case "initialize", "server/discover":
+		h, err := a.u.Hello(ctx, req.Client)
+		if err != nil {
+			return mcp.Response{}, err
+		}
+		return mcp.Introduce(req.Client, offered(h.Capabilities), h.Info, h.Instructions)
+	case "logging/setLevel":
+		if err := a.u.SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
+			return mcp.Response{}, err
+		}
+		return mcp.Response{Result: []byte("{}")}, nil
+	case "tools/list":
+		if !a.u.Filter().Empty() {
+			return a.known(ctx, req, catalog.Tool)
+		}
+		return a.list(ctx, req, catalog.Tool)
+	case "prompts/list":
+		return a.list(ctx, req, catalog.Prompt)
+	case "resources/list":
+		return a.list(ctx, req, catalog.Resource)
+	case "resources/templates/list":
+		return a.list(ctx, req, catalog.Template)
+	case "tools/call":
+		return a.call(ctx, req)
+	}
+	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u})
+}
+
+// offered are an upstream's capabilities without those we do not carry.
+func offered(caps []byte) []byte {
+	return wire.Edit(nil, caps, wire.Change{Name: "tasks"}, wire.Change{Name: "experimental"})
+}
+
+// list asks the agent, and falls back on the catalogue if it cannot be asked.
+func (a *Agent) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
+	resp, err := a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u})
+	if err == nil || ctx.Err() != nil || a.r.cat.Now().Of(a.u.Name()) == nil {
+		return resp, err
+	}
+	switch fault.Of(err).Kind {
+	case fault.Unreachable, fault.UpstreamLost, fault.BreakerOpen, fault.Timeout:
+		return a.known(ctx, req, k)
+	}
+	return resp, err
+}
+
+// known answers a list from the catalogue.
+func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
+	l := a.r.cat.Now().Of(a.u.Name())
+	if l == nil {
+		if err := a.u.Load(ctx); err != nil {
+			return mcp.Response{}, err
+		}
+		if l = a.r.cat.Now().Of(a.u.Name()); l == nil {
+			l = &catalog.Lists{}
+		}
+	}
+	out := append(append([]byte(`{"`), k.Member()...), `":[`...)
+	for i, it := range l.Items[k] {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, it.Raw...)
+	}
+	out = append(out, ']')
+	if l.Stale {
+		out = append(out, `,"_meta":{"stoa/stale":true}`...)
+	}
+	out = append(out, '}')
+	if req.Client.Era == mcp.Modern {
+		out = mcp.Complete(req.Method, out)
+	}
+	return mcp.Response{Result: out}, nil
+}
+
+// call answers tools/call. The tool is looked up for its headers and counts;
+// one that is not in the catalogue is asked for all the same, unless a filter
+// hides it.
+func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	name, ok := req.Text("name")
+	if !ok {
+		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
+	}
+	if !a.u.Filter().Passes(name) {
+		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
+	}
+	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u, Item: a.r.cat.Now().Tool(a.u.Name(), name)})
+}
+
+// Attach registers a listener.
+func (a *Agent) Attach(l *mcp.Listener) (stop func()) {
+	if h := a.u.Known(); h != nil {
+		l.Filter.Tools = l.Filter.Tools && h.CanDo("tools", "listChanged")
+		l.Filter.Prompts = l.Filter.Prompts && h.CanDo("prompts", "listChanged")
+		l.Filter.Resources = l.Filter.Resources && h.CanDo("resources", "listChanged")
+	}
+	a.audience.Add(l)
+	return func() {
+		for _, uri := range a.audience.Remove(l) {
+			a.u.Leave(uri)
+		}
+		a.u.Forget(l.Client)
+	}
+}
+
+// Subscribe adds a resource to what l hears of.
+func (a *Agent) Subscribe(ctx context.Context, l *mcp.Listener, uri string) error {
+	if !a.audience.Subscribe(l, uri, uri) {
+		return nil
+	}
+	if err := a.u.Subscribe(ctx, uri); err != nil {
+		a.audience.Unsubscribe(l, uri)
+		return err
+	}
+	return nil
+}
+
+// Unsubscribe removes it.
+func (a *Agent) Unsubscribe(ctx context.Context, l *mcp.Listener, uri string) error {
+	if a.audience.Unsubscribe(l, uri) {
+		return a.u.Unsubscribe(ctx, uri)
+	}
+	return nil
+}
+
+var _ mcp.Handler = (*Agent)(nil)

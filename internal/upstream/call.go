@@ -1,0 +1,234 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/guard"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Call is what a request needs besides itself.
+type Call struct {
+	Tool   string // counts for the tool's breaker and the queue; empty for other methods
+	Repeat bool   // repeating the request does no harm
+}
+
+// Do sends a request to the upstream and returns its answer in the era of the
+// client.
+func (u *Upstream) Do(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
+	if err := u.allowed(c); err != nil {
+		return mcp.Response{}, err
+	}
+	if u.queue != nil && c.Tool != "" {
+		if err := u.enqueue(ctx); err != nil {
+			return mcp.Response{}, err
+		}
+		defer u.queue.Release()
+	}
+	resp, err := u.try(ctx, o)
+	if err != nil && u.again(ctx, err, c) {
+		resp, err = u.try(ctx, o)
+	}
+	u.judge(ctx, c, resp, err)
+	if err != nil {
+		return mcp.Response{}, u.fault(ctx, o, err)
+	}
+	return resp, nil
+}
+
+// allowed asks the breakers.
+func (u *Upstream) allowed(c Call) error {
+	open := func(subject string, b *guard.Breaker) error {
+		wait, ok := b.Allow()
+		if ok {
+			return nil
+		}
+		return fault.New(fault.BreakerOpen, subject, "it failed too often and rests for %v", wait.Round(time.Millisecond)).With("retryAfterMs", wait.Milliseconds())
+	}
+	if err := open(u.opts.Name, u.breaker); err != nil {
+		return err
+	}
+	if c.Tool == "" {
+		return nil
+	}
+	return open(u.opts.Name+":"+c.Tool, u.tools.Of(c.Tool))
+}
+
+func (u *Upstream) enqueue(ctx context.Context) error {
+	errLate := fault.New(fault.Timeout, u.opts.Name, "waited %v in the queue", u.opts.Queue.Timeout)
+	wait, cancel := context.WithTimeoutCause(ctx, u.opts.Queue.Timeout, errLate)
+	defer cancel()
+	err := u.queue.Acquire(wait)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, guard.ErrFull):
+		queued, running, concurrency := u.queue.Status()
+		return fault.New(fault.QueueFull, u.opts.Name, "the queue is full: %d wait, %d run", queued, running).
+			With("queued", queued).With("running", running).With("concurrency", concurrency)
+	}
+	return context.Cause(wait)
+}
+
+// again reports whether a failed request is to be tried once more.
+func (u *Upstream) again(ctx context.Context, err error, c Call) bool {
+	if ctx.Err() != nil || fault.Is(err, fault.Timeout) {
+		return false
+	}
+	return errors.Is(err, mcp.ErrNotSent) || c.Repeat && errors.Is(err, mcp.ErrLost)
+}
+
+// try sends the request once.
+func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing) (mcp.Response, error) {
+	l, err := u.link(ctx, o.Client)
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	defer l.release()
+	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, end: time.Now().Add(u.opts.MaxTimeout)}
+	if w.Stream == nil {
+		w.Stream = mcp.Discard
+	}
+	ctx, w.cancel = context.WithCancelCause(ctx)
+	defer w.cancel(nil)
+	w.timer = time.AfterFunc(w.timeout, w.expire)
+	defer w.timer.Stop()
+	sent := *o
+	sent.Stream = &w
+	resp, err := l.conn.Call(ctx, &sent)
+	if err != nil {
+		return resp, err
+	}
+	if o.Client != nil && o.Client.Era != l.key.era {
+		return mcp.Translate(o.Method, resp, o.Client.Era)
+	}
+	return resp, nil
+}
+
+func (l *link) release() {
+	l.used.Store(time.Now().UnixNano())
+	l.busy.Add(-1)
+}
+
+// judge tells the breakers how a request went.
+func (u *Upstream) judge(ctx context.Context, c Call, resp mcp.Response, err error) {
+	if err != nil && ctx.Err() != nil {
+		return // the client went away: that says nothing of the upstream
+	}
+	late := fault.Is(err, fault.Timeout)
+	switch {
+	case err == nil || late:
+		u.breaker.Success() // it can be reached
+	case !errors.Is(err, mcp.ErrNotSent) && !fault.Is(err, fault.Unreachable):
+		// One that cannot be dialled is given rests by its back-off, which
+		// ends as soon as it can be; this is for those that take calls and
+		// lose them.
+		u.breaker.Failure()
+	}
+	if c.Tool == "" {
+		return
+	}
+	if late || err == nil && isFailure(resp.Error) {
+		u.tools.Of(c.Tool).Failure()
+	} else if err == nil {
+		u.tools.Of(c.Tool).Success()
+	}
+}
+
+// isFailure reports whether an error object says that the server failed, as
+// opposed to the request being wrong.
+func isFailure(object []byte) bool {
+	if object == nil {
+		return false
+	}
+	code, _ := strconv.Atoi(string(wire.Get(object, "code")))
+	return code == -32603 || code <= -32000 && code >= -32019 && code != -32002
+}
+
+// fault says to the client what became of its request.
+func (u *Upstream) fault(ctx context.Context, o *mcp.Outgoing, err error) error {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		if f.Subject == "" {
+			named := *f
+			named.Subject = u.opts.Name
+			return &named
+		}
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled").Because(err)
+	case errors.Is(err, mcp.ErrNotSent):
+		return u.unreachable(err)
+	case errors.Is(err, mcp.ErrLost):
+		return fault.New(fault.UpstreamLost, u.opts.Name, "%s: %v", o.Method, err).Because(err)
+	}
+	if st, ok := errors.AsType[*mcp.StatusError](err); ok {
+		f := fault.New(fault.Unreachable, u.opts.Name, "%s: %v", o.Method, st)
+		if st.Status == 401 || st.Status == 403 {
+			f.Hint = "The server refuses our credentials: check its headers in the config."
+		}
+		return f.Because(fmt.Errorf("%s: %.200s", st.Type, st.Body))
+	}
+	return fault.New(fault.UpstreamLost, u.opts.Name, "%s: %v", o.Method, err).Because(err)
+}
+
+// watch is a Stream that keeps a request's time: progress gives it more, and
+// while a person is asked it stops.
+type watch struct {
+	mcp.Stream
+	timeout time.Duration
+	end     time.Time
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+
+	mu     sync.Mutex
+	asking int
+}
+
+func (w *watch) expire() {
+	w.cancel(fault.New(fault.Timeout, "", "no answer within %v", w.timeout))
+}
+
+func (w *watch) rearm() {
+	w.timer.Reset(min(w.timeout, max(time.Until(w.end), 0)))
+}
+
+func (w *watch) Notify(method string, params []byte) {
+	w.Stream.Notify(method, params)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if method == "notifications/progress" && w.asking == 0 {
+		w.rearm()
+	}
+}
+
+func (w *watch) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
+	w.mu.Lock()
+	if w.asking++; w.asking == 1 {
+		w.timer.Stop()
+	}
+	w.mu.Unlock()
+	began := time.Now()
+	// A person may take their time, but not for ever.
+	ctx, stop := context.WithTimeoutCause(ctx, askTimeout, fault.New(fault.Timeout, method, "the client did not answer within %v", askTimeout))
+	defer stop()
+	resp, err := w.Stream.Ask(ctx, method, params)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end = w.end.Add(time.Since(began))
+	if w.asking--; w.asking == 0 {
+		w.rearm()
+	}
+	return resp, err
+}
+
+// askTimeout bounds how long a client may take to answer a server's request.
+const askTimeout = 5 * time.Minute

@@ -1,0 +1,186 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// key names a connection: its era and, where connections are not shared, the
+// client connection it belongs to.
+type key struct {
+	era    mcp.Era
+	client string
+}
+
+// A link is one connection to the upstream, with its process if it has one.
+type link struct {
+	key   key
+	conn  mcp.Conn
+	hello *mcp.Hello
+	proc  *process
+	born  time.Time
+	used  atomic.Int64 // unix nanoseconds
+	busy  atomic.Int32 // calls that use it
+
+	listen chan struct{} // a token makes the listen stream open anew with what is wanted now
+	level  atomic.Int32  // legacy: 1 + rank of the log level that was set; 0 if none
+	stop   context.CancelFunc
+	wg     sync.WaitGroup // goroutines that serve the link
+}
+
+func (l *link) alive() bool {
+	select {
+	case <-l.conn.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// close ends the connection and its process and waits for both.
+func (l *link) close() {
+	if l.stop != nil {
+		l.stop()
+	}
+	closeConn(l.conn, l.proc)
+	l.wg.Wait()
+}
+
+func closeConn(conn mcp.Conn, proc *process) {
+	if proc == nil {
+		conn.Close()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn.Close() // closes stdin, returns when stdout has ended
+	}()
+	proc.stop()
+	<-done
+	proc.stdout.Close()
+}
+
+// raw opens a transport without a handshake.
+func (u *Upstream) raw() (mcp.Conn, *process, error) {
+	opts := mcp.ConnOptions{
+		MessageBytes: u.opts.MessageBytes,
+		Note:         u.note,
+		Refused: func(method string) {
+			u.health("unattributed", "a %s request of the server could not be attributed to one call and was refused; `sharing: session` gives each client a connection of its own", method)
+		},
+	}
+	if u.opts.URL != "" {
+		addr, err := url.Parse(u.opts.URL)
+		if err != nil {
+			return nil, nil, err
+		}
+		return mcp.HTTPTo(addr, u.opts.Header, u.transport, opts), nil, nil
+	}
+	proc, err := startProcess(&u.opts, &u.tail)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.starts.Add(1)
+	conn := mcp.PipeOver(proc.stdout, proc.stdin, opts, func(line []byte) {
+		u.health("garbage", "the server writes lines to stdout that are no messages, such as %.60q; they are passed over", line)
+	})
+	return conn, proc, nil
+}
+
+// dial makes a connection for k. With k.era 0 it finds out the era first.
+func (u *Upstream) dial(ctx context.Context, k key, caps []byte) (*link, error) {
+	if k.era == 0 {
+		return u.probe(ctx, caps)
+	}
+	conn, proc, err := u.raw()
+	if err != nil {
+		return nil, err
+	}
+	hello, err := u.shake(ctx, conn, k.era, caps)
+	if err != nil {
+		err = u.explain(err, proc)
+		closeConn(conn, proc)
+		return nil, err
+	}
+	return &link{key: k, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
+}
+
+func (u *Upstream) shake(ctx context.Context, conn mcp.Conn, era mcp.Era, caps []byte) (*mcp.Hello, error) {
+	if era == mcp.Modern {
+		ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
+		defer cancel()
+		return mcp.Discover(ctx, conn)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
+	defer cancel()
+	return mcp.Initialize(ctx, conn, caps, nil)
+}
+
+var (
+	errSlowHello = errors.New("no answer to the handshake in time")
+	errSilent    = errors.New("no answer to the probe")
+)
+
+// probe finds out which eras the upstream speaks. A modern answer settles it.
+// Anything else, silence and death included, means legacy: never one code
+// alone, since servers differ.
+func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
+	conn, proc, err := u.raw()
+	if err != nil {
+		return nil, err
+	}
+	pctx, cancel := context.WithTimeoutCause(ctx, u.opts.Probe, errSilent)
+	hello, err := mcp.Discover(pctx, conn)
+	cancel()
+	if err == nil {
+		u.eras.Store(uint32(hello.Eras()))
+		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
+	}
+	if ctx.Err() != nil || u.opts.URL != "" && errors.Is(err, mcp.ErrNotSent) {
+		err = u.explain(err, proc)
+		closeConn(conn, proc)
+		return nil, err
+	}
+	if errors.Is(err, errSilent) || errors.Is(err, mcp.ErrLost) || errors.Is(err, mcp.ErrNotSent) {
+		// The probe may have upset it: begin anew.
+		closeConn(conn, proc)
+	} else if hello, err2 := u.shake(ctx, conn, mcp.Legacy, caps); err2 == nil {
+		u.eras.Store(uint32(mcp.Legacy))
+		return &link{key: key{era: mcp.Legacy}, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
+	} else {
+		closeConn(conn, proc)
+	}
+	l, err := u.dial(ctx, key{era: mcp.Legacy}, caps)
+	if err == nil {
+		u.eras.Store(uint32(mcp.Legacy))
+	}
+	return l, err
+}
+
+// explain adds to an error what a person needs to mend it.
+func (u *Upstream) explain(err error, proc *process) error {
+	if proc != nil {
+		select {
+		case <-proc.exited:
+			if proc.err != nil {
+				return fmt.Errorf("the process ended (%w)", proc.err)
+			}
+			return errors.New("the process ended with status 0")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if st, ok := errors.AsType[*mcp.StatusError](err); ok && (st.Status == http.StatusUnauthorized || st.Status == http.StatusForbidden) {
+		return &fault.Error{Kind: fault.Unreachable, Subject: u.opts.Name, Msg: fmt.Sprintf("the server refuses our credentials (HTTP %d)", st.Status), Hint: "Check the headers of this server in the config."}
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// settle is how long to wait for more changes before lists are read again.
+const settle = 50 * time.Millisecond
+
+// run keeps the upstream connected, if it is to be, and its lists current.
+func (u *Upstream) run() {
+	if !u.opts.Lazy {
+		u.wake()
+	}
+	for {
+		select {
+		case <-u.ctx.Done():
+			return
+		case <-u.reload:
+		}
+		select {
+		case <-u.ctx.Done():
+			return
+		case <-time.After(u.pause()):
+		}
+		u.refresh()
+	}
+}
+
+// pause is how long to wait before acting: for more changes to come, or for
+// the rest that a failing upstream is given.
+func (u *Upstream) pause() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.links) == 0 {
+		if u.failed == nil {
+			return 0
+		}
+		return max(time.Until(u.retryAt), 0)
+	}
+	return settle
+}
+
+// refresh connects if nothing is connected and reads the lists that changed.
+func (u *Upstream) refresh() {
+	u.mu.Lock()
+	idle := u.state == Disconnected && u.opts.Lazy
+	u.mu.Unlock()
+	if idle {
+		return
+	}
+	defer u.settle.Do(func() { close(u.settled) })
+	l, err := u.link(u.ctx, nil)
+	if err != nil {
+		u.cat.MarkStale(u.opts.Name, true)
+		if u.ctx.Err() == nil {
+			u.wake()
+		}
+		return
+	}
+	defer l.release()
+	u.mu.Lock()
+	dirty := u.dirty
+	u.dirty = [4]bool{}
+	u.mu.Unlock()
+	if err := u.load(u.ctx, l, dirty); err != nil && u.ctx.Err() == nil {
+		u.health("lists", "%v; what is offered is what it said last", err)
+		u.mu.Lock()
+		for k := range dirty {
+			u.dirty[k] = u.dirty[k] || dirty[k]
+		}
+		u.retryAt = time.Now().Add(u.backoff.Next())
+		u.mu.Unlock()
+		u.cat.MarkStale(u.opts.Name, true)
+		if !l.alive() {
+			return // what follows a lost connection wakes us again
+		}
+		time.AfterFunc(time.Until(u.retryAt), u.wake)
+	}
+}
+
+// Load reads all lists now, connecting if needed: what is done when somebody
+// asks for a catalogue that is not read by itself.
+func (u *Upstream) Load(ctx context.Context) error {
+	l, err := u.link(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	return u.load(ctx, l, [4]bool{true, true, true, true})
+}
+
+// Settle waits until the upstream's lists have been read once, or until it is
+// known that they cannot be now, or until ctx ends. One that is read only when
+// asked for is asked.
+func (u *Upstream) Settle(ctx context.Context) {
+	if u.cat.Now().Of(u.opts.Name) != nil {
+		return
+	}
+	if u.opts.Lazy {
+		_ = u.Load(ctx) // the status says why it could not be
+		return
+	}
+	select {
+	case <-u.settled:
+	case <-ctx.Done():
+	}
+}
+
+var capabilityOf = [4]string{"tools", "prompts", "resources", "resources"}
+
+func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*u.opts.Timeout, fmt.Errorf("listing took longer than %v", 2*u.opts.Timeout))
+	defer cancel()
+	next := catalog.Lists{}
+	if last := u.cat.Now().Of(u.opts.Name); last != nil {
+		next = *last
+	}
+	next.Stale = false
+	var bad error
+	for k := range catalog.Kind(4) {
+		if !dirty[k] {
+			continue
+		}
+		if !l.hello.Can(capabilityOf[k]) {
+			next.Items[k] = nil
+			continue
+		}
+		items, err := u.list(ctx, l, k, &next)
+		if err != nil {
+			if k == catalog.Template && ctx.Err() == nil {
+				continue // many servers have resources and no templates method
+			}
+			bad = fmt.Errorf("%s: %w", k.Method(), err)
+			continue
+		}
+		next.Items[k] = items
+	}
+	u.cat.Put(u.opts.Name, &next)
+	if bad == nil {
+		u.mu.Lock()
+		delete(u.notes, "lists")
+		u.mu.Unlock()
+	}
+	return bad
+}
+
+// Bounds of one list.
+const (
+	maxPages = 1000
+	maxItems = 50000
+	maxBytes = 64 << 20
+)
+
+// list reads all pages of one list.
+func (u *Upstream) list(ctx context.Context, l *link, k catalog.Kind, into *catalog.Lists) ([]*catalog.Item, error) {
+	var items []*catalog.Item
+	var cursor []byte
+	seen, size, private := map[string]bool{}, 0, false
+	for page := 0; ; page++ {
+		o := &mcp.Outgoing{Method: k.Method()}
+		if cursor != nil {
+			o.Raw = append(append([]byte(`{"cursor":`), cursor...), '}')
+			o.Fields = wire.Members(o.Raw)
+		}
+		resp, err := l.conn.Call(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if resp.Error != nil {
+			return nil, &mcp.Rejected{Object: append([]byte(nil), resp.Error...)}
+		}
+		result := append([]byte(nil), resp.Result...) // items live on in the catalogue
+		resp.Release()
+		if size += len(result); size > maxBytes || page >= maxPages || len(items) > maxItems {
+			return nil, fmt.Errorf("the list is larger than %d pages, %d items or %d bytes", maxPages, maxItems, maxBytes)
+		}
+		fields := wire.Members(result)
+		cursor = nil
+		for _, f := range fields {
+			switch string(f.Name) {
+			case k.Member():
+				items = u.parse(k, f.Value, items)
+			case "nextCursor":
+				if len(f.Value) > 0 && f.Value[0] == '"' {
+					cursor = f.Value
+				}
+			case "ttlMs":
+				into.TTL, _ = strconv.ParseInt(string(f.Value), 10, 64)
+			case "cacheScope":
+				private = private || string(f.Value) != `"public"`
+			}
+		}
+		into.Private = into.Private || private
+		if cursor == nil {
+			return items, nil
+		}
+		if seen[string(cursor)] {
+			return nil, fmt.Errorf("the cursor %s came twice", cursor)
+		}
+		seen[string(cursor)] = true
+	}
+}
+
+func (u *Upstream) parse(k catalog.Kind, array []byte, items []*catalog.Item) []*catalog.Item {
+	elems, ok := wire.Elements(array)
+	if !ok {
+		u.health("lists", "%s: %s is no array", k.Method(), k.Member())
+		return items
+	}
+	for _, raw := range elems {
+		it, err := catalog.Parse(k, u.opts.Name, raw)
+		if err != nil {
+			u.health("definition", "%v", err)
+			continue
+		}
+		if k == catalog.Tool && !u.opts.Filter.Passes(it.Name) {
+			continue
+		}
+		items = append(items, it)
+	}
+	return items
+}

@@ -1,0 +1,75 @@
+package upstream
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/guard"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// Options describe one upstream. Either Command or URL is set.
+type Options struct {
+	Name  string
+	Title string // the name as people wrote it
+
+	Command string
+	Args    []string
+	Env     []string // the whole environment of the process
+	Dir     string
+
+	URL    string
+	Header http.Header // sent with every request
+
+	Era        mcp.Era       // the only era to speak; 0 means to find out
+	Timeout    time.Duration // for an answer, from the start of execution; progress extends it; 0 means 30 s
+	MaxTimeout time.Duration // for an answer, whatever progress says; 0 means 10 min
+	Probe      time.Duration // for the answer to the first modern request; 0 means 3 s
+	Connect    time.Duration // for the handshake; 0 means 30 s
+	PerSession bool          // one connection per client connection
+	Filter     catalog.Filter
+	Breaker    guard.Options
+	Queue      *Queue
+	Idle       time.Duration // close a connection that is unused for so long; 0 means never
+	Lazy       bool          // do nothing until asked
+
+	MessageBytes int
+	Logger       *slog.Logger
+}
+
+// Queue limits the calls that an upstream runs at once.
+type Queue struct {
+	Concurrency int
+	Capacity    int           // how many may wait
+	Timeout     time.Duration // how long one may wait; 0 means 30 s
+}
+
+func (o *Options) defaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&o.Timeout, 30*time.Second)
+	set(&o.MaxTimeout, 10*time.Minute)
+	set(&o.Probe, 3*time.Second)
+	set(&o.Connect, 30*time.Second)
+	if o.Queue != nil {
+		set(&o.Queue.Timeout, 30*time.Second)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// State is where an upstream stands.
+type State string
+
+const (
+	Disconnected State = "disconnected" // not dialled, or closed because it was idle
+	Connecting   State = "connecting"
+	Connected    State = "connected"
+	Failed       State = "error"
+)

@@ -1,0 +1,250 @@
+package upstream
+
+import (
+	"context"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// Pool holds the upstreams and bounds their connections.
+type Pool struct {
+	cat   *catalog.Catalog
+	max   int // connections in all; 0 means no bound
+	sweep time.Duration
+
+	created, reused, reaped, unhealthy atomic.Int64
+
+	mu   sync.Mutex
+	ups  map[string]*Upstream
+	open int // connections that are open or being made
+	hear []func(upstream, method string, params []byte)
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// PoolOptions bound a Pool.
+type PoolOptions struct {
+	Max   int           // connections in all; 0 means no bound
+	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
+}
+
+// Open returns a pool that puts what upstreams offer into cat.
+func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
+	if o.Sweep == 0 {
+		o.Sweep = time.Minute
+	}
+	p := &Pool{cat: cat, max: o.Max, sweep: o.Sweep, ups: map[string]*Upstream{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	p.wg.Go(func() { p.reap(ctx) })
+	return p
+}
+
+// Add starts an upstream. It returns at once; connecting goes on behind.
+func (p *Pool) Add(opts Options) (*Upstream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, dup := p.ups[opts.Name]; dup {
+		return nil, fault.New(fault.Internal, opts.Name, "an upstream of that name exists")
+	}
+	u := newUpstream(opts, p.cat, p)
+	p.ups[opts.Name] = u
+	u.wg.Go(u.run)
+	return u, nil
+}
+
+// Hear makes f be called with each notification of an upstream that belongs to
+// no request and changes no list. f must not block.
+func (p *Pool) Hear(f func(upstream, method string, params []byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hear = append(p.hear, f)
+}
+
+func (p *Pool) tell(upstream, method string, params []byte) {
+	p.mu.Lock()
+	hear := p.hear
+	p.mu.Unlock()
+	for _, f := range hear {
+		f(upstream, method, params)
+	}
+}
+
+// Remove ends an upstream and forgets what it offered.
+func (p *Pool) Remove(name string) {
+	p.mu.Lock()
+	u := p.ups[name]
+	delete(p.ups, name)
+	p.mu.Unlock()
+	if u != nil {
+		u.close()
+		p.cat.Remove(name)
+	}
+}
+
+// Get returns the upstream of that name, or nil.
+func (p *Pool) Get(name string) *Upstream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ups[name]
+}
+
+// All returns the upstreams sorted by name.
+func (p *Pool) All() []*Upstream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]*Upstream, 0, len(p.ups))
+	for _, u := range p.ups {
+		out = append(out, u)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].opts.Name < out[j].opts.Name })
+	return out
+}
+
+// Close ends all upstreams, side by side.
+func (p *Pool) Close() {
+	p.stop()
+	var wg sync.WaitGroup
+	for _, u := range p.All() {
+		wg.Go(u.close)
+	}
+	wg.Wait()
+	p.wg.Wait()
+}
+
+// admit waits for room for one more connection, closing an idle one if the
+// pool is full.
+func (p *Pool) admit(ctx context.Context) error {
+	for tried := false; ; tried = true {
+		p.mu.Lock()
+		if p.max == 0 || p.open < p.max {
+			p.open++
+			p.mu.Unlock()
+			return nil
+		}
+		p.mu.Unlock()
+		if tried || !p.closeIdlest() {
+			return &fault.Error{Kind: fault.Limit, Subject: "pool", Msg: "all connections to upstreams are in use", Hint: "Try again later, or raise pool.max."}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (p *Pool) release() {
+	p.mu.Lock()
+	p.open--
+	p.mu.Unlock()
+}
+
+// reap closes connections that have been idle for longer than their upstream
+// allows.
+func (p *Pool) reap(ctx context.Context) {
+	t := time.NewTicker(p.sweep)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			for _, u := range p.All() {
+				u.closeIdle(time.Now())
+			}
+		}
+	}
+}
+
+// closeIdle closes what has been unused for the upstream's idle time.
+func (u *Upstream) closeIdle(now time.Time) {
+	if u.opts.Idle == 0 {
+		return
+	}
+	u.mu.Lock()
+	var idle []*link
+	for k, l := range u.links {
+		if len(u.subs) == 0 && l.busy.Load() == 0 && now.Sub(time.Unix(0, l.used.Load())) > u.opts.Idle {
+			idle = append(idle, l)
+			delete(u.links, k)
+		}
+	}
+	if len(idle) > 0 && len(u.links) == 0 {
+		u.setState(Disconnected, nil)
+	}
+	u.mu.Unlock()
+	for _, l := range idle {
+		u.dispose(l)
+	}
+}
+
+// dispose closes a connection that has been taken out of links.
+func (u *Upstream) dispose(l *link) {
+	u.pool.reaped.Add(1)
+	l.close()
+	u.pool.release()
+}
+
+// closeIdlest closes the connection that has been idle longest.
+func (p *Pool) closeIdlest() bool {
+	var whose *Upstream
+	var oldest *link
+	for _, u := range p.All() {
+		u.mu.Lock()
+		for _, l := range u.links {
+			if l.busy.Load() == 0 && len(u.subs) == 0 && (oldest == nil || l.used.Load() < oldest.used.Load()) {
+				whose, oldest = u, l
+			}
+		}
+		u.mu.Unlock()
+	}
+	if oldest == nil {
+		return false
+	}
+	whose.mu.Lock()
+	if whose.links[oldest.key] != oldest || oldest.busy.Load() > 0 {
+		whose.mu.Unlock()
+		return false
+	}
+	delete(whose.links, oldest.key)
+	if len(whose.links) == 0 {
+		whose.setState(Disconnected, nil)
+	}
+	whose.mu.Unlock()
+	whose.dispose(oldest)
+	return true
+}
+
+// Stats are the pool's figures.
+type Stats struct {
+	Open      int   `json:"open"`
+	Idle      int   `json:"idle"`
+	Created   int64 `json:"created"`
+	Reused    int64 `json:"reused"`
+	Reaped    int64 `json:"reaped"`
+	Unhealthy int64 `json:"unhealthy"`
+	Processes int   `json:"processes"`
+}
+
+// Stats returns the pool's figures.
+func (p *Pool) Stats() Stats {
+	s := Stats{Created: p.created.Load(), Reused: p.reused.Load(), Reaped: p.reaped.Load(), Unhealthy: p.unhealthy.Load()}
+	for _, u := range p.All() {
+		u.mu.Lock()
+		for _, l := range u.links {
+			s.Open++
+			if l.busy.Load() == 0 {
+				s.Idle++
+			}
+			if l.proc != nil {
+				s.Processes++
+			}
+		}
+		u.mu.Unlock()
+	}
+	return s
+}

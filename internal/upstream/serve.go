@@ -1,0 +1,246 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/guard"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// serve starts what a new connection needs. The connection that no client has
+// for itself also tells of changes.
+func (u *Upstream) serve(ctx context.Context, l *link) {
+	u.wg.Go(func() {
+		<-l.conn.Done()
+		u.lost(l)
+	})
+	if l.key.era == mcp.Legacy {
+		l.wg.Go(func() {
+			if err := u.raise(ctx, l); err != nil && ctx.Err() == nil {
+				u.health("logging", "the log level could not be set: %v", err)
+			}
+		})
+	}
+	if !u.primary(l) {
+		return
+	}
+	u.markDirty(catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template)
+	missed := func() { u.markDirty(catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template) }
+	if l.key.era == mcp.Modern {
+		l.wg.Go(func() { u.listen(ctx, l, missed) })
+		return
+	}
+	if h, ok := l.conn.(*mcp.HTTPConn); ok {
+		h.Hear(reopenAfter, missed)
+	}
+	l.wg.Go(func() { u.replay(ctx, l) })
+}
+
+func reopenAfter(attempt int) time.Duration {
+	b := guard.NewBackoff(200*time.Millisecond, 30*time.Second, rand.Float64)
+	d := b.Next()
+	for range min(attempt, 20) {
+		d = b.Next()
+	}
+	return d
+}
+
+// primary reports whether l is the connection that lists and listens.
+func (u *Upstream) primary(l *link) bool {
+	return l.key.client == "" && (l.key.era == mcp.Modern || !u.Eras().Has(mcp.Modern))
+}
+
+// listen keeps a subscriptions/listen stream open on a modern connection.
+func (u *Upstream) listen(ctx context.Context, l *link, missed func()) {
+	for attempt := 0; ctx.Err() == nil; {
+		f := u.wanted(l)
+		if f == nil {
+			select {
+			case <-l.listen:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		began := time.Now()
+		again := u.listenOnce(ctx, l, f)
+		if again {
+			continue
+		}
+		if time.Since(began) > time.Minute {
+			attempt = 0
+		}
+		select {
+		case <-time.After(reopenAfter(attempt)):
+		case <-ctx.Done():
+			return
+		}
+		if attempt < 3 {
+			missed() // what changed while nobody listened
+		}
+		attempt++
+	}
+}
+
+// listenOnce listens with one filter. It reports whether to listen anew at
+// once, because something else is wanted now.
+func (u *Upstream) listenOnce(ctx context.Context, l *link, params []byte) (again bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		resp, _ := l.conn.Call(ctx, &mcp.Outgoing{Method: "subscriptions/listen", Raw: params, Fields: wire.Members(params)})
+		resp.Release()
+	}()
+	select {
+	case <-ended:
+		return false
+	case <-l.listen:
+		cancel()
+		<-ended
+		return true
+	case <-ctx.Done():
+		<-ended
+		return false
+	}
+}
+
+// wanted is what to listen for on l, as params; nil if nothing.
+func (u *Upstream) wanted(l *link) []byte {
+	f := mcp.Filter{
+		Tools:     l.hello.CanDo("tools", "listChanged"),
+		Prompts:   l.hello.CanDo("prompts", "listChanged"),
+		Resources: l.hello.CanDo("resources", "listChanged"),
+	}
+	u.mu.Lock()
+	for uri := range u.subs {
+		f.URIs = append(f.URIs, uri)
+	}
+	u.mu.Unlock()
+	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(map[string]any{"notifications": f})
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// replay subscribes a new legacy connection to what was subscribed to before.
+func (u *Upstream) replay(ctx context.Context, l *link) {
+	u.mu.Lock()
+	uris := make([]string, 0, len(u.subs))
+	for uri := range u.subs {
+		uris = append(uris, uri)
+	}
+	u.mu.Unlock()
+	for _, uri := range uris {
+		if err := u.tellSubscribed(ctx, l, "resources/subscribe", uri); err != nil {
+			u.health("subscription", "the subscription to %s could not be renewed: %v", uri, err)
+		}
+	}
+}
+
+func (u *Upstream) tellSubscribed(ctx context.Context, l *link, method, uri string) error {
+	ctx, cancel := context.WithTimeout(ctx, u.opts.Timeout)
+	defer cancel()
+	params := append(append([]byte(`{"uri":`), wire.Quote(uri)...), '}')
+	resp, err := l.conn.Call(ctx, &mcp.Outgoing{Method: method, Raw: params, Fields: wire.Members(params)})
+	if err != nil {
+		return err
+	}
+	if resp.Error != nil {
+		return &mcp.Rejected{Object: append([]byte(nil), resp.Error...)}
+	}
+	return nil
+}
+
+// Subscribe makes updates of a resource come to the pool's Hear, until as many
+// Unsubscribes have followed.
+func (u *Upstream) Subscribe(ctx context.Context, uri string) error {
+	u.mu.Lock()
+	u.subs[uri]++
+	first := u.subs[uri] == 1
+	u.mu.Unlock()
+	if !first {
+		return nil
+	}
+	if err := u.changeSubscription(ctx, "resources/subscribe", uri); err != nil {
+		u.dropSubscription(uri)
+		return err
+	}
+	return nil
+}
+
+// Unsubscribe undoes one Subscribe.
+func (u *Upstream) Unsubscribe(ctx context.Context, uri string) error {
+	if !u.dropSubscription(uri) {
+		return nil
+	}
+	return u.changeSubscription(ctx, "resources/unsubscribe", uri)
+}
+
+// Leave is Unsubscribe for callers that have nobody to tell how it went.
+func (u *Upstream) Leave(uri string) {
+	ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+	defer cancel()
+	if err := u.Unsubscribe(ctx, uri); err != nil && u.ctx.Err() == nil {
+		u.opts.Logger.Debug("unsubscribe", "upstream", u.opts.Name, "err", err)
+	}
+}
+
+func (u *Upstream) dropSubscription(uri string) (last bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.subs[uri]--; u.subs[uri] > 0 {
+		return false
+	}
+	delete(u.subs, uri)
+	return true
+}
+
+func (u *Upstream) changeSubscription(ctx context.Context, method, uri string) error {
+	l, err := u.link(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	if l.key.era == mcp.Modern {
+		select {
+		case l.listen <- struct{}{}:
+		default:
+		}
+		return nil
+	}
+	return u.tellSubscribed(ctx, l, method, uri)
+}
+
+// note takes a notification of the server that belongs to no request.
+func (u *Upstream) note(method string, params []byte) {
+	switch method {
+	case mcp.NoteToolsChanged:
+		u.markDirty(catalog.Tool)
+	case mcp.NotePromptsChanged:
+		u.markDirty(catalog.Prompt)
+	case mcp.NoteResourcesChanged:
+		u.markDirty(catalog.Resource, catalog.Template)
+	default:
+		u.pool.tell(u.opts.Name, method, mcp.Untag(params))
+	}
+}
+
+func (u *Upstream) markDirty(kinds ...catalog.Kind) {
+	u.mu.Lock()
+	for _, k := range kinds {
+		u.dirty[k] = true
+	}
+	u.mu.Unlock()
+	u.wake()
+}

@@ -1,0 +1,125 @@
+package upstream
+
+import (
+	"context"
+
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Hello returns how the upstream introduces itself to such a client,
+// connecting if needed.
+func (u *Upstream) Hello(ctx context.Context, c *mcp.Client) (*mcp.Hello, error) {
+	l, err := u.link(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	return l.hello, nil
+}
+
+// Known returns how the upstream has introduced itself on the connection that
+// lists, or nil.
+func (u *Upstream) Known() *mcp.Hello {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, l := range u.links {
+		if u.primary(l) {
+			return l.hello
+		}
+	}
+	return nil
+}
+
+// WantLevel is SetLevel behind the caller's back, on the connections that are
+// open now; later ones follow by themselves.
+func (u *Upstream) WantLevel(level string) {
+	rank := mcp.LogRank(level)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.level != 0 && rank+1 >= u.level || u.closed {
+		return
+	}
+	u.level = rank + 1
+	for _, l := range u.links {
+		u.wg.Go(func() {
+			if err := u.raise(u.ctx, l); err != nil && u.ctx.Err() == nil {
+				u.health("logging", "the log level could not be set: %v", err)
+			}
+		})
+	}
+}
+
+// SetLevel asks the upstream to log at least as much as level. A shared
+// connection is set to the most that any client asked for; who asked for less
+// is given less.
+func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Client, level string) error {
+	rank := mcp.LogRank(level)
+	u.mu.Lock()
+	if u.level == 0 || rank+1 < u.level {
+		u.level = rank + 1
+	}
+	u.mu.Unlock()
+	l, err := u.link(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	return u.raise(ctx, l)
+}
+
+// raise sets the log level of a legacy connection to what is wanted, if that
+// is more than it has.
+func (u *Upstream) raise(ctx context.Context, l *link) error {
+	u.mu.Lock()
+	want := u.level
+	u.mu.Unlock()
+	if l.key.era != mcp.Legacy || !l.hello.Can("logging") || want == 0 {
+		return nil
+	}
+	if has := int(l.level.Load()); has != 0 && has <= want {
+		return nil
+	}
+	params := append(append([]byte(`{"level":`), wire.Quote(mcp.LogLevel(want-1))...), '}')
+	ctx, cancel := context.WithTimeout(ctx, u.opts.Timeout)
+	defer cancel()
+	resp, err := l.conn.Call(ctx, &mcp.Outgoing{Method: "logging/setLevel", Raw: params, Fields: wire.Members(params)})
+	if err != nil {
+		return u.fault(ctx, &mcp.Outgoing{Method: "logging/setLevel"}, err)
+	}
+	if resp.Error != nil {
+		return &mcp.Rejected{Object: append([]byte(nil), resp.Error...)}
+	}
+	l.level.Store(int32(want))
+	return nil
+}
+
+// Relay sends a client's notification to the connection that is the client's
+// own. Where connections are shared there is none, and nothing is sent.
+func (u *Upstream) Relay(ctx context.Context, c *mcp.Client, method string, params []byte) {
+	if !u.opts.PerSession || c.Connection == "" {
+		return
+	}
+	u.mu.Lock()
+	l := u.links[key{era: mcp.Legacy, client: c.Connection}]
+	u.mu.Unlock()
+	if l != nil && l.alive() {
+		_ = l.conn.Notify(ctx, method, params) // notifications may be lost
+	}
+}
+
+// Forget closes the connection that a client has for itself.
+func (u *Upstream) Forget(c *mcp.Client) {
+	if !u.opts.PerSession || c.Connection == "" {
+		return
+	}
+	k := key{era: mcp.Legacy, client: c.Connection}
+	u.mu.Lock()
+	l := u.links[k]
+	delete(u.links, k)
+	u.mu.Unlock()
+	if l != nil {
+		l.close()
+		u.pool.release()
+	}
+}

@@ -1,0 +1,343 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/guard"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// Upstream is one MCP server behind the hub.
+type Upstream struct {
+	opts      Options
+	cat       *catalog.Catalog
+	pool      *Pool
+	transport *http.Transport
+	breaker   *guard.Breaker  // of the connection
+	tools     *guard.Breakers // of single tools
+	queue     *guard.Limiter
+	tail      tail
+	starts    atomic.Int64
+	eras      atomic.Uint32 // mcp.Eras; 0 while unknown
+	settled   chan struct{} // closed when the first attempt to read the lists is over
+	settle    sync.Once
+	reload    chan struct{} // a token asks the supervisor to load the lists in dirty
+
+	mu      sync.Mutex
+	links   map[key]*link
+	dialing map[key]*dialing
+	backoff *guard.Backoff
+	failed  error     // why the last dial failed; nil after a success
+	retryAt time.Time // when to dial again after a failure
+	dirty   [4]bool   // lists that changed upstream
+	state   State
+	since   time.Time
+	notes   map[string]string // health items by code
+	latency time.Duration     // of the last handshake
+	subs    map[string]int    // resource URIs with the number of those who listen
+	level   int               // 1 + the most verbose log rank asked for; 0 if none
+	closed  bool
+	ctx     context.Context // ends with the upstream
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+// dialing is a connection attempt that several callers may wait for.
+type dialing struct {
+	done chan struct{}
+	link *link
+	err  error
+}
+
+func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
+	opts.defaults()
+	u := &Upstream{
+		opts: opts, cat: cat, pool: pool,
+		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
+		reload: make(chan struct{}, 1), settled: make(chan struct{}),
+		links: map[key]*link{}, dialing: map[key]*dialing{},
+		backoff: guard.NewBackoff(200*time.Millisecond, 30*time.Second, rand.Float64),
+		state:   Disconnected, since: time.Now(),
+		notes: map[string]string{}, subs: map[string]int{},
+	}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	if opts.URL != "" {
+		u.transport = mcp.NewTransport()
+	}
+	if opts.Queue != nil {
+		u.queue = guard.NewLimiter(opts.Queue.Concurrency, opts.Queue.Capacity)
+	}
+	if opts.Era != 0 {
+		u.eras.Store(uint32(opts.Era))
+	}
+	return u
+}
+
+// Name is the upstream's name.
+func (u *Upstream) Name() string { return u.opts.Name }
+
+// Eras is what the upstream is known to speak; 0 while unknown.
+func (u *Upstream) Eras() mcp.Eras { return mcp.Eras(u.eras.Load()) }
+
+// Filter says which tools are offered.
+func (u *Upstream) Filter() catalog.Filter { return u.opts.Filter }
+
+// sharedCaps are what we declare on a connection that all clients share. Roots
+// are not among them: they belong to one client.
+var sharedCaps = []byte(`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}}}`)
+
+// keyFor returns which connection a client's request takes.
+func (u *Upstream) keyFor(c *mcp.Client) key {
+	eras := u.Eras()
+	k := key{}
+	switch {
+	case eras == 0:
+		return k
+	case c != nil && eras.Has(c.Era):
+		k.era = c.Era
+	case eras.Has(mcp.Modern):
+		k.era = mcp.Modern
+	default:
+		k.era = mcp.Legacy
+	}
+	if u.opts.PerSession && k.era == mcp.Legacy && c != nil {
+		k.client = c.Connection
+	}
+	return k
+}
+
+// link returns a live connection for the client, making one if needed. The
+// attempt goes on if ctx ends, for the next who asks.
+func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
+	for {
+		u.mu.Lock()
+		k := u.keyFor(c)
+		if l := u.links[k]; l != nil && l.alive() {
+			l.busy.Add(1)
+			u.mu.Unlock()
+			u.pool.reused.Add(1)
+			return l, nil
+		}
+		d := u.dialing[k]
+		if d == nil {
+			if err := u.mayDial(); err != nil {
+				u.mu.Unlock()
+				return nil, err
+			}
+			d = u.startDial(k, c)
+		}
+		u.mu.Unlock()
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if d.err != nil {
+			return nil, u.unreachable(d.err)
+		}
+		if k.era == 0 {
+			continue // now the eras are known; the client's may need another connection
+		}
+		d.link.busy.Add(1)
+		return d.link, nil
+	}
+}
+
+// mayDial refuses while an upstream that keeps failing rests. Called with mu
+// held.
+func (u *Upstream) mayDial() error {
+	if u.closed {
+		return u.unreachable(errors.New("it is being removed"))
+	}
+	if rest := time.Until(u.retryAt); u.failed != nil && u.backoff.Attempts() > 2 && rest > 0 {
+		f := u.unreachable(u.failed)
+		return f.With("retryAfterMs", rest.Milliseconds())
+	}
+	return nil
+}
+
+func (u *Upstream) unreachable(cause error) *fault.Error {
+	if f, ok := errors.AsType[*fault.Error](cause); ok && (f.Kind == fault.Unreachable || f.Kind == fault.Limit) {
+		return f
+	}
+	return fault.New(fault.Unreachable, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
+}
+
+// startDial begins a connection attempt. Called with mu held.
+func (u *Upstream) startDial(k key, c *mcp.Client) *dialing {
+	d := &dialing{done: make(chan struct{})}
+	u.dialing[k] = d
+	caps := sharedCaps
+	if k.client != "" && c.Capabilities != nil {
+		caps = c.Capabilities
+	}
+	if len(u.links) == 0 {
+		u.setState(Connecting, nil)
+	}
+	u.wg.Go(func() { u.finishDial(k, d, caps) })
+	return d
+}
+
+func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
+	defer close(d.done)
+	began := time.Now()
+	if d.err = u.pool.admit(u.ctx); d.err == nil {
+		d.link, d.err = u.dial(u.ctx, k, caps)
+		if d.err != nil {
+			u.pool.release()
+		}
+	}
+	u.mu.Lock()
+	delete(u.dialing, k)
+	if d.err == nil && u.closed {
+		d.err = errors.New("it is being removed")
+		defer d.link.close()
+		u.pool.release()
+	}
+	if d.err != nil {
+		u.dialFailed(k, d.err)
+		u.mu.Unlock()
+		return
+	}
+	u.pool.created.Add(1)
+	l := d.link
+	l.used.Store(time.Now().UnixNano())
+	u.links[l.key] = l
+	u.latency = time.Since(began)
+	u.failed = nil
+	u.backoff.Reset()
+	u.setState(Connected, nil)
+	ctx, cancel := context.WithCancel(u.ctx)
+	l.stop = cancel
+	u.mu.Unlock()
+	u.serve(ctx, l)
+}
+
+// dialFailed is called with mu held.
+func (u *Upstream) dialFailed(k key, err error) {
+	u.failed = err
+	u.retryAt = time.Now().Add(u.backoff.Next())
+	u.pool.unhealthy.Add(1)
+	if u.opts.Era == 0 && len(u.links) == 0 {
+		u.eras.Store(0) // it may be another server now
+	} else if rejected, ok := errors.AsType[*mcp.Rejected](err); ok && u.opts.Era == 0 {
+		// It named an era that it does not speak after all.
+		u.eras.Store(uint32(u.Eras() &^ mcp.Eras(k.era)))
+		u.opts.Logger.Info("upstream does not speak an era it named", "upstream", u.opts.Name, "era", k.era.String(), "err", rejected)
+	}
+	if len(u.links) == 0 {
+		u.setState(Failed, err)
+	}
+}
+
+// setState is called with mu held.
+func (u *Upstream) setState(s State, err error) {
+	if u.state != s {
+		u.since = time.Now()
+		level := u.opts.Logger.Info
+		if s == Failed {
+			level = u.opts.Logger.Warn
+		}
+		if err != nil {
+			level("upstream state", "upstream", u.opts.Name, "state", string(s), "err", err)
+		} else if s != Connecting {
+			level("upstream state", "upstream", u.opts.Name, "state", string(s))
+		}
+	}
+	u.state = s
+}
+
+// lost takes a connection out that has ended.
+func (u *Upstream) lost(l *link) {
+	u.mu.Lock()
+	mine := u.links[l.key] == l
+	if mine {
+		delete(u.links, l.key)
+		if len(u.links) == 0 && !u.closed {
+			err := l.conn.Err()
+			u.failed = err
+			// One that lived for a while starts again at once; one that
+			// keeps dying is given longer and longer rests.
+			if time.Since(l.born) > 30*time.Second {
+				u.backoff.Reset()
+			}
+			u.retryAt = time.Now().Add(u.backoff.Next())
+			u.setState(Failed, u.explainLost(l, err))
+		}
+	}
+	u.mu.Unlock()
+	if mine {
+		u.pool.unhealthy.Add(1)
+		u.pool.release()
+		l.close()
+		u.wake()
+	}
+}
+
+func (u *Upstream) explainLost(l *link, err error) error {
+	if l.proc == nil {
+		return err
+	}
+	select {
+	case <-l.proc.exited:
+		if l.proc.err != nil {
+			return fmt.Errorf("the process ended (%w)", l.proc.err)
+		}
+		return errors.New("the process ended with status 0")
+	default:
+		return err
+	}
+}
+
+// health records a condition that a person should know of.
+func (u *Upstream) health(code, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	u.mu.Lock()
+	_, known := u.notes[code]
+	u.notes[code] = text
+	u.mu.Unlock()
+	if !known {
+		u.opts.Logger.Warn("upstream health", "upstream", u.opts.Name, "code", code, "text", text)
+	}
+}
+
+func (u *Upstream) wake() {
+	select {
+	case u.reload <- struct{}{}:
+	default:
+	}
+}
+
+// close ends everything and waits for it.
+func (u *Upstream) close() {
+	u.mu.Lock()
+	u.closed = true
+	links := make([]*link, 0, len(u.links))
+	for _, l := range u.links {
+		links = append(links, l)
+	}
+	u.links = map[key]*link{}
+	u.mu.Unlock()
+	u.cancel()
+	var wg sync.WaitGroup
+	for _, l := range links {
+		wg.Go(func() {
+			l.close()
+			u.pool.release()
+		})
+	}
+	wg.Wait()
+	u.wg.Wait()
+	if u.transport != nil {
+		u.transport.CloseIdleConnections()
+	}
+}
