@@ -16,14 +16,22 @@ type Lists struct {
 	Private bool  // it called a list private
 }
 
-// Change says which lists of an upstream differ from before.
+// Change says which lists of an upstream are new: Differ, because they are not
+// as before; Said, because the upstream said so, which may be all there is to
+// it.
 type Change struct {
-	Upstream                  string
+	Upstream     string
+	Differ, Said Which
+}
+
+// Which is a set of lists, as clients are told of them.
+type Which struct {
 	Tools, Prompts, Resources bool
 }
 
-// Any reports whether anything changed.
-func (c Change) Any() bool { return c.Tools || c.Prompts || c.Resources }
+func (w Which) or(o Which) Which {
+	return Which{w.Tools || o.Tools, w.Prompts || o.Prompts, w.Resources || o.Resources}
+}
 
 // Catalog is the live catalogue.
 type Catalog struct {
@@ -51,8 +59,9 @@ func New(delay time.Duration) *Catalog {
 // Now is the current snapshot.
 func (c *Catalog) Now() *Snapshot { return c.snap.Load() }
 
-// Put replaces what an upstream offers.
-func (c *Catalog) Put(upstream string, l *Lists) {
+// Put replaces what an upstream offers. said are the lists of which it said
+// that they changed.
+func (c *Catalog) Put(upstream string, l *Lists, said Which) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k := range kinds {
@@ -60,7 +69,7 @@ func (c *Catalog) Put(upstream string, l *Lists) {
 			it.Stat = c.stat(it)
 		}
 	}
-	c.swap(upstream, l)
+	c.swap(upstream, l, said)
 }
 
 func (c *Catalog) stat(it *Item) *Stat {
@@ -82,7 +91,7 @@ func (c *Catalog) MarkStale(upstream string, stale bool) {
 	if l := c.sources[upstream]; l != nil && l.Stale != stale {
 		copied := *l
 		copied.Stale = stale
-		c.swap(upstream, &copied)
+		c.swap(upstream, &copied, Which{})
 	}
 }
 
@@ -95,7 +104,7 @@ func (c *Catalog) Remove(upstream string) {
 			delete(c.stats, ref)
 		}
 	}
-	c.swap(upstream, nil)
+	c.swap(upstream, nil, Which{})
 }
 
 // RemoveByPrefix takes out the tools whose Ref begins with prefix, in the form
@@ -115,19 +124,19 @@ func (c *Catalog) RemoveByPrefix(prefix string) int {
 		}
 		if d := len(l.Items[Tool]) - len(copied.Items[Tool]); d > 0 {
 			n += d
-			c.swap(name, &copied)
+			c.swap(name, &copied, Which{})
 		}
 	}
 	return n
 }
 
 // swap is called with mu held.
-func (c *Catalog) swap(upstream string, l *Lists) {
+func (c *Catalog) swap(upstream string, l *Lists, said Which) {
 	next := make(map[string]*Lists, len(c.sources)+1)
 	for k, v := range c.sources {
 		next[k] = v
 	}
-	change := diff(upstream, c.sources[upstream], l)
+	change := Change{Upstream: upstream, Differ: diff(c.sources[upstream], l), Said: said}
 	if l == nil {
 		delete(next, upstream)
 	} else {
@@ -135,20 +144,19 @@ func (c *Catalog) swap(upstream string, l *Lists) {
 	}
 	c.sources = next
 	c.snap.Store(build(next))
-	if change.Any() {
+	if change.Differ.or(change.Said) != (Which{}) {
 		c.announce(change)
 	}
 }
 
-func diff(upstream string, a, b *Lists) Change {
+func diff(a, b *Lists) Which {
 	if a == nil {
 		a = &Lists{}
 	}
 	if b == nil {
 		b = &Lists{}
 	}
-	return Change{
-		Upstream:  upstream,
+	return Which{
 		Tools:     !same(a.Items[Tool], b.Items[Tool]),
 		Prompts:   !same(a.Items[Prompt], b.Items[Prompt]),
 		Resources: !same(a.Items[Resource], b.Items[Resource]) || !same(a.Items[Template], b.Items[Template]),
@@ -171,7 +179,7 @@ func same(a, b []*Item) bool {
 // held.
 func (c *Catalog) announce(ch Change) {
 	if p := c.pending[ch.Upstream]; p != nil {
-		p.Tools, p.Prompts, p.Resources = p.Tools || ch.Tools, p.Prompts || ch.Prompts, p.Resources || ch.Resources
+		p.Differ, p.Said = p.Differ.or(ch.Differ), p.Said.or(ch.Said)
 	} else {
 		c.pending[ch.Upstream] = &ch
 	}

@@ -74,9 +74,9 @@ func (g *Gateway) changed(changes []catalog.Change) {
 			return false
 		})
 	}
-	tell(mcp.NoteToolsChanged, func(c catalog.Change) bool { return c.Tools })
-	tell(mcp.NotePromptsChanged, func(c catalog.Change) bool { return c.Prompts })
-	tell(mcp.NoteResourcesChanged, func(c catalog.Change) bool { return c.Resources })
+	tell(mcp.NoteToolsChanged, func(c catalog.Change) bool { return c.Differ.Tools })
+	tell(mcp.NotePromptsChanged, func(c catalog.Change) bool { return c.Differ.Prompts })
+	tell(mcp.NoteResourcesChanged, func(c catalog.Change) bool { return c.Differ.Resources })
 }
 
 // heard passes an update of a resource on.

@@ -82,7 +82,7 @@ func Open(opts Options) (*Hub, error) {
 		}
 		return nil, fmt.Errorf("open metrics: %w", err)
 	}
-	h.cat = catalog.New(100 * time.Millisecond)
+	h.cat = catalog.New(50 * time.Millisecond)
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
 	door := call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
 	h.gateway = gateway.Open(h.cat, h.pool, door)

@@ -157,21 +157,30 @@ func tooLarge(limit int) error {
 }
 
 // accepts reports whether the client takes an event stream, and whether it
-// takes nothing else. A request that does not say is answered in JSON.
-func accepts(r *http.Request) (sse, only bool) {
+// would rather have one: because it names it first, or takes nothing else. A
+// request that does not say is answered in JSON.
+func accepts(r *http.Request) (sse, rather bool) {
 	json := false
 	for _, v := range r.Header["Accept"] {
-		sse = sse || strings.Contains(v, "text/event-stream")
-		json = json || strings.Contains(v, "json") || strings.Contains(v, "*/*") || strings.Contains(v, "application/*")
+		for v != "" {
+			var one string
+			one, v, _ = strings.Cut(v, ",")
+			switch one, _, _ = strings.Cut(strings.TrimLeft(one, " "), ";"); strings.TrimRight(one, " ") {
+			case "text/event-stream":
+				sse = true
+				rather = rather || !json
+			case "application/json", "application/*", "*/*":
+				json = true
+			}
+		}
 	}
-	return sse, sse && !json
+	return sse, rather
 }
 
 // stream returns the answer of this exchange.
 func (x *exchange) stream(ctx context.Context, modern bool, s *session) *httpStream {
-	sse, only := accepts(x.r)
-	st := &httpStream{ctx: ctx, id: x.m.ID, modern: modern, sse: sse, want: only, session: s, w: x.w}
-	return st
+	sse, rather := accepts(x.r)
+	return &httpStream{ctx: ctx, id: x.m.ID, modern: modern, sse: sse, want: rather, session: s, w: x.w}
 }
 
 // run answers a request by the handler.

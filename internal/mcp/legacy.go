@@ -144,14 +144,20 @@ func (x *exchange) request(s *session, header string) {
 		x.run(ctx, x.stream(ctx, false, nil), &Client{Era: Legacy, Version: header, Principal: x.who})
 		return
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	var st *httpStream
+	var cancel context.CancelCauseFunc
+	if s.client.Version == resumeVersion {
+		ctx, cancel, st = x.outlive(s)
+	} else {
+		ctx, cancel = context.WithCancelCause(ctx)
+		st = x.stream(ctx, false, s)
+	}
 	defer cancel(nil)
 	if err := s.calls.add(x.m.ID, cancel); err != nil {
 		writeFault(x.w, x.m.ID, false, err)
 		return
 	}
 	defer s.calls.remove(x.m.ID)
-	st := x.stream(ctx, false, s)
 	if handled, resp, err := s.own(ctx, x.m); handled {
 		st.finish(resp, err)
 		return

@@ -186,6 +186,12 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Princip
 			fault.New(fault.InvalidRequest, "Accept", "the answer to GET is an event stream; send Accept: text/event-stream").Wire(false)))
 		return
 	}
+	if last := r.Header.Get("Last-Event-Id"); last != "" {
+		if kept, n := s.replays.find(last); kept != nil {
+			e.resume(r.Context(), w, s, kept, n)
+			return
+		}
+	}
 	s.streams.Add(1)
 	defer func() {
 		s.touch()

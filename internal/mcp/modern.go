@@ -18,9 +18,11 @@ func (x *exchange) modern(header string) {
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	client, err := modernClient(x.m)
-	if err == nil {
-		err = checkVersionHeader(header, client.Version)
+	body, _ := wire.String(x.m.MetaValue(metaVersion))
+	var client *Client
+	err := checkVersionHeader(header, body)
+	if err == nil || body == "" {
+		client, err = modernClient(x.m)
 	}
 	if err == nil {
 		err = checkHeaders(x.r.Header, x.m)

@@ -23,6 +23,7 @@ type session struct {
 	asks     asks
 	out      outbox
 	calls    calls
+	replays  replays
 	used     atomic.Int64 // unix nanoseconds of the last sign of life
 	streams  atomic.Int32 // open GET streams
 
@@ -36,6 +37,8 @@ type calls struct {
 	mu sync.Mutex
 	m  map[string]context.CancelCauseFunc
 }
+
+var errClientGone = fault.New(fault.Cancelled, "", "the client went away")
 
 var errClientCancelled = fault.New(fault.Cancelled, "", "the client cancelled the request")
 
@@ -71,6 +74,15 @@ func (c *calls) cancel(m *wire.Message) {
 	}
 }
 
+// end cancels all that runs.
+func (c *calls) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cancel := range c.m {
+		cancel(errClientGone)
+	}
+}
+
 func (c *calls) len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,6 +109,7 @@ func (s *session) end() {
 	}
 	s.mu.Unlock()
 	s.detach()
+	s.calls.end()
 	s.asks.close()
 }
 

@@ -26,16 +26,19 @@ var (
 // JSON and an event stream until the first thing has to be written: if that is
 // the response and nobody asked for a stream, the answer is JSON.
 type httpStream struct {
-	ctx     context.Context
-	id      []byte
-	modern  bool
-	sse     bool     // the client accepts an event stream
-	want    bool     // answer by an event stream even if only the response comes
-	session *session // where answers to Ask arrive; nil if there is none
+	ctx       context.Context
+	id        []byte
+	modern    bool
+	sse       bool     // the client accepts an event stream
+	want      bool     // answer by an event stream even if only the response comes
+	session   *session // where answers to Ask arrive; nil if there is none
+	resumable bool     // what is sent is kept for a client that comes back
 
 	mu      sync.Mutex // guards w and what follows: keep-alives come from a timer
 	w       http.ResponseWriter
 	started bool // the event stream has begun
+	replay  *replay
+	gone    bool // the client's connection has ended
 	done    bool
 	quiet   *time.Timer
 	every   time.Duration
@@ -50,14 +53,23 @@ func (s *httpStream) guardQuiet(every time.Duration) {
 		return
 	}
 	s.every = every
-	s.quiet = time.AfterFunc(every, func() {
+	first := every
+	if s.resumable {
+		first = min(every, earlyStream)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet = time.AfterFunc(first, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.done {
+		if s.done || s.gone {
 			return
 		}
-		s.start()
-		s.write([]byte(": keep-alive\n\n"))
+		if !s.started {
+			s.start()
+		} else {
+			s.write([]byte(": keep-alive\n\n"))
+		}
 		s.quiet.Reset(s.every)
 	})
 }
@@ -69,6 +81,27 @@ func (s *httpStream) start() {
 	}
 	s.started = true
 	startEvents(s.w)
+	if s.resumable {
+		s.replay = s.session.replays.open()
+		s.write(s.replay.add([]byte("retry: "+resumeAfter+"\ndata: \n\n"), false))
+		return
+	}
+	s.write([]byte(": stream open\n\n"))
+}
+
+// detach is called when the client's connection has ended. It reports whether
+// the answer can be resumed.
+func (s *httpStream) detach() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	return s.replay != nil && !s.done
+}
+
+func (s *httpStream) kept() *replay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replay
 }
 
 func startEvents(w http.ResponseWriter) {
@@ -82,6 +115,9 @@ func startEvents(w http.ResponseWriter) {
 // write sends bytes at once. Called with mu held. A failed write means that
 // the client is gone, which the request's context tells too.
 func (s *httpStream) write(b []byte) {
+	if s.gone {
+		return
+	}
 	if _, err := s.w.Write(b); err == nil {
 		flush(s.w)
 	}
@@ -109,7 +145,11 @@ func (s *httpStream) event(frame func([]byte) []byte) bool {
 	}
 	s.start()
 	s.buf = appendEvent(s.buf[:0], frame)
-	s.write(s.buf)
+	out := s.buf
+	if s.replay != nil {
+		out = s.replay.add(out, false)
+	}
+	s.write(out)
 	if s.quiet != nil {
 		s.quiet.Reset(s.every)
 	}
@@ -165,10 +205,14 @@ func (s *httpStream) finish(resp Response, err error) {
 	}
 	if started || s.want && status == http.StatusOK {
 		if !started {
-			startEvents(s.w)
+			s.start()
 		}
 		s.buf = appendEvent(s.buf[:0], frame)
-		s.w.Write(s.buf)
+		out := s.buf
+		if s.replay != nil {
+			out = s.replay.add(out, true)
+		}
+		s.write(out)
 		return
 	}
 	if object == nil && len(result) > 16<<10 {

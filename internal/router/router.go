@@ -85,13 +85,13 @@ func (r *Router) changed(changes []catalog.Change) {
 		if a == nil {
 			continue
 		}
-		if c.Tools {
+		if c.Differ.Tools || c.Said.Tools {
 			a.audience.Tell(mcp.NoteToolsChanged, all)
 		}
-		if c.Prompts {
+		if c.Differ.Prompts || c.Said.Prompts {
 			a.audience.Tell(mcp.NotePromptsChanged, all)
 		}
-		if c.Resources {
+		if c.Differ.Resources || c.Said.Resources {
 			a.audience.Tell(mcp.NoteResourcesChanged, all)
 		}
 	}

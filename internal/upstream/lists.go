@@ -12,7 +12,7 @@ import (
 )
 
 // settle is how long to wait for more changes before lists are read again.
-const settle = 50 * time.Millisecond
+const settle = 20 * time.Millisecond
 
 // run keeps the upstream connected, if it is to be, and its lists current.
 func (u *Upstream) run() {
@@ -143,7 +143,11 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 		}
 		next.Items[k] = items
 	}
-	u.cat.Put(u.opts.Name, &next)
+	u.mu.Lock()
+	said := u.spoken
+	u.spoken = catalog.Which{}
+	u.mu.Unlock()
+	u.cat.Put(u.opts.Name, &next, said)
 	if bad == nil {
 		u.mu.Lock()
 		delete(u.notes, "lists")

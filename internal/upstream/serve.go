@@ -226,14 +226,26 @@ func (u *Upstream) changeSubscription(ctx context.Context, method, uri string) e
 func (u *Upstream) note(method string, params []byte) {
 	switch method {
 	case mcp.NoteToolsChanged:
+		u.said(catalog.Which{Tools: true})
 		u.markDirty(catalog.Tool)
 	case mcp.NotePromptsChanged:
+		u.said(catalog.Which{Prompts: true})
 		u.markDirty(catalog.Prompt)
 	case mcp.NoteResourcesChanged:
+		u.said(catalog.Which{Resources: true})
 		u.markDirty(catalog.Resource, catalog.Template)
 	default:
 		u.pool.tell(u.opts.Name, method, mcp.Untag(params))
 	}
+}
+
+// said remembers that the server spoke of a change.
+func (u *Upstream) said(w catalog.Which) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.spoken.Tools = u.spoken.Tools || w.Tools
+	u.spoken.Prompts = u.spoken.Prompts || w.Prompts
+	u.spoken.Resources = u.spoken.Resources || w.Resources
 }
 
 func (u *Upstream) markDirty(kinds ...catalog.Kind) {

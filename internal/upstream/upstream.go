@@ -36,9 +36,10 @@ type Upstream struct {
 	links   map[key]*link
 	dialing map[key]*dialing
 	backoff *guard.Backoff
-	failed  error     // why the last dial failed; nil after a success
-	retryAt time.Time // when to dial again after a failure
-	dirty   [4]bool   // lists that changed upstream
+	failed  error         // why the last dial failed; nil after a success
+	retryAt time.Time     // when to dial again after a failure
+	dirty   [4]bool       // lists that changed upstream
+	spoken  catalog.Which // lists of which the server said so
 	state   State
 	since   time.Time
 	notes   map[string]string // health items by code
