@@ -235,6 +235,9 @@ func (c *HTTPConn) events(body io.Reader, p *pending) (Response, error) {
 	in := wire.NewEventReader(body, c.flight.opts.MessageBytes)
 	var m wire.Message
 	for {
+		if !in.Ready() {
+			p.stream.Flush()
+		}
 		ev, err := in.Next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -272,7 +275,12 @@ func rebase(to, from, part []byte) []byte {
 // with p nil, on the stream of the session.
 func (c *HTTPConn) message(m *wire.Message, p *pending) {
 	if m.IsNotification() {
-		c.flight.notification(m, p, (*pending).tell)
+		c.flight.notification(m, p, func(to *pending, method string, params []byte) {
+			to.tell(method, params)
+			if to != p {
+				to.stream.Flush()
+			}
+		})
 		return
 	}
 	c.flight.request(m, p, c.reply)

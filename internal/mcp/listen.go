@@ -103,7 +103,8 @@ func (x *exchange) listen(st *httpStream, client *Client) {
 	defer sub.stop()
 	startEvents(x.w)
 	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
-	st.write(st.buf)
+	x.w.Write(st.buf)
+	flush(x.w)
 	st.id = sub.id // the message's buffer is not needed any more
 	if !sub.listener.Filter.empty() {
 		ended := x.e.follow(st.ctx, x.w, &sub.out, sub.tag, nil, nil)

@@ -339,6 +339,8 @@ func (s *pipeStream) Notify(method string, params []byte) {
 	s.p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, method, params) })
 }
 
+func (s *pipeStream) Flush() {}
+
 func (s *pipeStream) CanAsk() bool { return s.asks }
 
 func (s *pipeStream) Ask(ctx context.Context, method string, params []byte) (Response, error) {

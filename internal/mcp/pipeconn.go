@@ -137,6 +137,7 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 			}
 			p.stream.Notify(e.method, e.params)
 		}
+		p.stream.Flush()
 	}
 }
 

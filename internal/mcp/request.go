@@ -72,8 +72,11 @@ func (c *Client) setLogLevel(level string) { c.level.Store(&level) }
 // order of the calls. Its methods may block while the client is slow.
 type Stream interface {
 	// Notify sends a notification. It is dropped where the client cannot
-	// receive one (an answer in plain JSON).
+	// receive one (an answer in plain JSON). What it sends may be held back
+	// until Flush, so that what came together goes together.
 	Notify(method string, params []byte)
+	// Flush sends what Notify has held back. Whoever is going to wait calls it.
+	Flush()
 	// CanAsk reports whether Ask can reach the client.
 	CanAsk() bool
 	// Ask sends a request of the server and waits for the client's answer.
@@ -151,6 +154,7 @@ type discard struct{}
 var Discard Stream = discard{}
 
 func (discard) Notify(string, []byte) {}
+func (discard) Flush()                {}
 func (discard) CanAsk() bool          { return false }
 func (discard) Ask(context.Context, string, []byte) (Response, error) {
 	return Response{}, errCannotAsk

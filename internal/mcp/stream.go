@@ -39,6 +39,7 @@ type httpStream struct {
 	started bool // the event stream has begun
 	replay  *replay
 	gone    bool // the client's connection has ended
+	held    bool // something was written and not flushed
 	done    bool
 	quiet   *time.Timer
 	every   time.Duration
@@ -65,11 +66,9 @@ func (s *httpStream) guardQuiet(every time.Duration) {
 		if s.done || s.gone {
 			return
 		}
-		if !s.started {
-			s.start()
-		} else {
-			s.write([]byte(": keep-alive\n\n"))
-		}
+		s.start()
+		s.write([]byte(": keep-alive\n\n"))
+		s.flush()
 		s.quiet.Reset(s.every)
 	})
 }
@@ -84,9 +83,7 @@ func (s *httpStream) start() {
 	if s.resumable {
 		s.replay = s.session.replays.open()
 		s.write(s.replay.add([]byte("retry: "+resumeAfter+"\ndata: \n\n"), false))
-		return
 	}
-	s.write([]byte(": stream open\n\n"))
 }
 
 // detach is called when the client's connection has ended. It reports whether
@@ -112,14 +109,32 @@ func startEvents(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// write sends bytes at once. Called with mu held. A failed write means that
-// the client is gone, which the request's context tells too.
+// write sends bytes, at once or with what follows. Called with mu held. A
+// failed write means that the client is gone, which the request's context
+// tells too.
 func (s *httpStream) write(b []byte) {
 	if s.gone {
 		return
 	}
 	if _, err := s.w.Write(b); err == nil {
+		s.held = true
+	}
+}
+
+// flush is called with mu held.
+func (s *httpStream) flush() {
+	if s.held && !s.gone {
 		flush(s.w)
+	}
+	s.held = false
+}
+
+// Flush sends what has been written.
+func (s *httpStream) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.done {
+		s.flush()
 	}
 }
 
@@ -167,7 +182,9 @@ func (s *httpStream) Ask(ctx context.Context, method string, params []byte) (Res
 		return Response{}, errCannotAsk
 	}
 	return s.session.asks.ask(ctx, func(id []byte) bool {
-		return s.event(func(dst []byte) []byte { return wire.AppendRequest(dst, id, method, params) })
+		sent := s.event(func(dst []byte) []byte { return wire.AppendRequest(dst, id, method, params) })
+		s.Flush()
+		return sent
 	})
 }
 

@@ -53,6 +53,13 @@ func (e *EventReader) Next() (Event, error) {
 	return Event{}, e.err
 }
 
+// Ready reports whether another event has arrived whole, so that Next will not
+// wait. It may miss one whose lines end in CR.
+func (e *EventReader) Ready() bool {
+	part, _ := e.r.Peek(e.r.Buffered())
+	return bytes.Contains(part, []byte("\n\n")) || bytes.Contains(part, []byte("\r\n\r\n"))
+}
+
 // line reads one line and reports whether it completes an event with data.
 func (e *EventReader) line() (bool, error) {
 	start := len(e.data)
