@@ -66,7 +66,10 @@ func (c *Catalog) Put(upstream string, l *Lists, said Which) {
 	defer c.mu.Unlock()
 	for k := range kinds {
 		for _, it := range l.Items[k] {
-			it.Stat = c.stat(it)
+			// Items of lists that were not read anew are in use already.
+			if s := c.stat(it); it.Stat != s {
+				it.Stat = s
+			}
 		}
 	}
 	c.swap(upstream, l, said)
