@@ -1,0 +1,119 @@
+package hub_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	peer.Main()
+	goleak.VerifyTestMain(m)
+}
+
+// soak chooses the long form of a test.
+func soak(short, long int) int {
+	if os.Getenv("STOA_SOAK") == "1" {
+		return long
+	}
+	return short
+}
+
+// cell is one way from a client to an upstream.
+type cell struct {
+	era       hubtest.Era
+	transport string // stdio, json or sse: the upstream's
+	merged    bool   // the client is on /mcp, else on the agent's own face
+}
+
+func (c cell) String() string {
+	face := "agent"
+	if c.merged {
+		face = "merged"
+	}
+	return string(c.era) + "/" + c.transport + "/" + face
+}
+
+// face is the path for the upstream called up.
+func (c cell) face(up string) string {
+	if c.merged {
+		return "/mcp"
+	}
+	return "/mcps/" + up + "/mcp"
+}
+
+// name is what a tool or prompt of up is called there.
+func (c cell) name(up, tool string) string {
+	if c.merged {
+		return up + "__" + tool
+	}
+	return tool
+}
+
+// world is a hub with one upstream, called up, and a client.
+type world struct {
+	cell
+	*hubtest.Hub
+	client *hubtest.Client
+	http   *peer.HTTPServer // nil for stdio
+	state  string           // the peer's state file
+}
+
+// peerState is what has happened to the upstream.
+func (w *world) peerState(t testing.TB) peer.State {
+	t.Helper()
+	st, err := peer.ReadState(w.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func (w *world) call(tool, args string, meta ...hubtest.Meta) hubtest.Message {
+	return w.client.Tool(w.name("up", tool), args, meta...)
+}
+
+// worldOptions say how the world of a cell differs from the plain one.
+type worldOptions struct {
+	client hubtest.ClientOptions // era and face are the cell's
+	server func(*config.Server)
+	edits  []hubtest.Edit
+}
+
+// eachCell runs a test over eras, transports and faces. The upstream speaks
+// the client's era only, so that no cell is bridged.
+func eachCell(t *testing.T, spec peer.Spec, o worldOptions, test func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		for _, transport := range []string{"stdio", "json", "sse"} {
+			for _, merged := range []bool{true, false} {
+				c := cell{era, transport, merged}
+				t.Run(c.String(), func(t *testing.T) { test(t, newWorld(t, c, spec, o)) })
+			}
+		}
+	}
+}
+
+func newWorld(t *testing.T, c cell, spec peer.Spec, o worldOptions) *world {
+	t.Helper()
+	w := &world{cell: c, state: t.TempDir() + "/state"}
+	spec.Era, spec.StatePath = peer.Era(c.era), w.state
+	edit := o.server
+	if edit == nil {
+		edit = func(*config.Server) {}
+	}
+	up := hubtest.Stdio("up", spec, edit)
+	if c.transport != "stdio" {
+		spec.HTTP.JSON = c.transport == "json"
+		w.http = peer.Serve(t, spec)
+		up = hubtest.HTTP("up", w.http.URL, edit)
+	}
+	w.Hub = hubtest.New(t, append([]hubtest.Edit{up}, o.edits...)...)
+	o.client.Era, o.client.Face = c.era, c.face("up")
+	w.client = w.Hub.Client(t, o.client)
+	return w
+}

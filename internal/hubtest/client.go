@@ -1,0 +1,435 @@
+package hubtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Era is the generation of the protocol that a client speaks.
+type Era string
+
+// The eras.
+const (
+	Legacy Era = "legacy"
+	Modern Era = "modern"
+)
+
+// Versions that clients speak unless told otherwise.
+const (
+	ModernVersion = "2026-07-28"
+	LegacyVersion = "2025-11-25"
+)
+
+const metaPrefix = "io.modelcontextprotocol/"
+
+// ClientOptions describe a client. The zero value is a modern one on /mcp that
+// declares nothing.
+type ClientOptions struct {
+	Era          Era
+	Face         string // the path; /mcp if empty
+	Version      string // of the protocol; the newest of the era if empty
+	Capabilities string // JSON object; {} if empty
+	Token        string // bearer token; none if empty
+	Header       http.Header
+	Accept       string // both media types if empty
+	Sessionless  bool   // legacy without initialize
+}
+
+// Client is one client of a hub over HTTP.
+type Client struct {
+	ClientOptions
+	Session string // legacy Mcp-Session-Id
+	Hello   Message
+
+	tb   testing.TB
+	hub  *Hub
+	next atomic.Int64
+}
+
+// Client returns a client; a legacy one has initialised its session.
+func (h *Hub) Client(tb testing.TB, o ClientOptions) *Client {
+	tb.Helper()
+	set := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	if o.Era == "" {
+		o.Era = Modern
+	}
+	set(&o.Face, "/mcp")
+	set(&o.Capabilities, "{}")
+	set(&o.Accept, "application/json, text/event-stream")
+	version := ModernVersion
+	if o.Era == Legacy {
+		version = LegacyVersion
+	}
+	set(&o.Version, version)
+	c := &Client{ClientOptions: o, tb: tb, hub: h}
+	if o.Era == Legacy && !o.Sessionless {
+		c.initialize()
+	}
+	return c
+}
+
+func (c *Client) initialize() {
+	c.tb.Helper()
+	c.Hello = c.Call("initialize", `{"protocolVersion":"`+c.Version+`","capabilities":`+c.Capabilities+`,"clientInfo":{"name":"hubtest","version":"1"}}`)
+	if c.Hello.Error != nil {
+		c.tb.Fatalf("initialize: %s", c.Hello.Error)
+	}
+	if c.Session == "" {
+		c.tb.Fatal("initialize: no Mcp-Session-Id came")
+	}
+	c.Notify("notifications/initialized", "")
+}
+
+// Sent is one HTTP request to make by hand.
+type Sent struct {
+	Verb   string // POST if empty
+	Body   string
+	Header http.Header // over the client's own; a nil value removes one
+	Host   string
+}
+
+// Answer is an HTTP answer that was read to its end.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// headers are those that go with every request of the client.
+func (c *Client) headers() http.Header {
+	h := c.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Accept", c.Accept)
+	if c.Token != "" {
+		h.Set("Authorization", "Bearer "+c.Token)
+	}
+	if c.Session != "" {
+		h.Set("Mcp-Session-Id", c.Session)
+	}
+	if c.Era == Modern || c.Session != "" {
+		h.Set("Mcp-Protocol-Version", c.Version)
+	}
+	return h
+}
+
+func (c *Client) request(ctx context.Context, s Sent) *http.Request {
+	c.tb.Helper()
+	if s.Verb == "" {
+		s.Verb = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, s.Verb, c.hub.URL+c.Face, strings.NewReader(s.Body))
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	req.Header = c.headers()
+	for k, v := range s.Header {
+		if v == nil {
+			delete(req.Header, k)
+		} else {
+			req.Header[k] = v
+		}
+	}
+	if s.Host != "" {
+		req.Host = s.Host
+	}
+	return req
+}
+
+// Do makes one HTTP request and reads its answer to the end.
+func (c *Client) Do(s Sent) Answer {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	resp, err := c.hub.http.Do(c.request(ctx, s))
+	if err != nil {
+		c.tb.Fatalf("%s %s: %v", s.Verb, c.Face, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.tb.Fatalf("%s %s: read the answer: %v", s.Verb, c.Face, err)
+	}
+	return Answer{resp.StatusCode, resp.Header, b}
+}
+
+// Meta is members for params._meta, such as `"progressToken":7`.
+type Meta string
+
+// Params returns params as the client's era writes them.
+func (c *Client) Params(params string, meta ...Meta) string {
+	var members []string
+	if c.Era == Modern {
+		members = append(members, `"`+metaPrefix+`protocolVersion":`+Quote(c.Version),
+			`"`+metaPrefix+`clientCapabilities":`+c.Capabilities,
+			`"`+metaPrefix+`clientInfo":{"name":"hubtest","version":"1"}`)
+	}
+	for _, m := range meta {
+		members = append(members, string(m))
+	}
+	if len(members) == 0 {
+		return params
+	}
+	body := strings.TrimSuffix(strings.TrimPrefix(params, "{"), "}")
+	if body != "" {
+		body += ","
+	}
+	return "{" + body + `"_meta":{` + strings.Join(members, ",") + "}}"
+}
+
+// Request returns a whole request and the headers that its era adds.
+func (c *Client) Request(id, method, params string, meta ...Meta) Sent {
+	s := Sent{Header: http.Header{}}
+	s.Body = `{"jsonrpc":"2.0","id":` + id + `,"method":` + Quote(method)
+	if p := c.Params(params, meta...); p != "" {
+		s.Body += `,"params":` + p
+	}
+	s.Body += "}"
+	if c.Era != Modern {
+		return s
+	}
+	s.Header.Set("Mcp-Method", method)
+	name := Decode[struct{ Name, URI string }](json.RawMessage(params))
+	switch method {
+	case "tools/call", "prompts/get":
+		s.Header.Set("Mcp-Name", headerValue(name.Name))
+	case "resources/read":
+		s.Header.Set("Mcp-Name", headerValue(name.URI))
+	}
+	return s
+}
+
+// Exchange is a request under way.
+type Exchange struct {
+	ID     string // the request's, raw
+	Status int    // valid after the first Next
+	Header http.Header
+
+	tb     testing.TB
+	c      *Client
+	cancel context.CancelFunc
+	ready  chan struct{}
+	resp   *http.Response
+	err    error
+	ev     *events // nil for an answer in JSON
+	over   bool
+	once   sync.Once
+}
+
+// Go sends a request and returns at once. The exchange is closed when the test
+// ends, if not before.
+func (c *Client) Go(method, params string, meta ...Meta) *Exchange {
+	c.tb.Helper()
+	id := strconv.FormatInt(c.next.Add(1), 10)
+	return c.Exchange(id, c.Request(id, method, params, meta...))
+}
+
+// Exchange sends s, whose request has that id, and returns at once.
+func (c *Client) Exchange(id string, s Sent) *Exchange {
+	c.tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	x := &Exchange{ID: id, tb: c.tb, c: c, cancel: cancel, ready: make(chan struct{})}
+	req := c.request(ctx, s)
+	go func() {
+		defer close(x.ready)
+		x.resp, x.err = c.hub.http.Do(req)
+	}()
+	c.tb.Cleanup(x.Close)
+	return x
+}
+
+// Close closes the connection of the exchange, as a client that goes away.
+func (x *Exchange) Close() {
+	x.once.Do(func() {
+		x.cancel()
+		<-x.ready
+		if x.resp != nil {
+			x.resp.Body.Close()
+		}
+	})
+}
+
+// begin waits for the header of the answer.
+func (x *Exchange) begin() error {
+	timeout := time.NewTimer(Patience)
+	defer timeout.Stop()
+	select {
+	case <-x.ready:
+	case <-timeout.C:
+		return errors.New("no answer began in time")
+	}
+	if x.err != nil || x.Header != nil {
+		return x.err
+	}
+	x.Status, x.Header = x.resp.StatusCode, x.resp.Header
+	if strings.HasPrefix(x.Header.Get("Content-Type"), "text/event-stream") {
+		x.ev = &events{bufio.NewReader(x.resp.Body)}
+	}
+	return nil
+}
+
+// Read returns the next message of the answer; io.EOF at its end.
+func (x *Exchange) Read() (Message, error) {
+	if err := x.begin(); err != nil {
+		return Message{}, err
+	}
+	if x.over {
+		return Message{}, io.EOF
+	}
+	// A test that waits for ever would say less than one that fails.
+	stop := time.AfterFunc(Patience, x.cancel)
+	defer stop.Stop()
+	var b []byte
+	var err error
+	if x.ev != nil {
+		b, err = x.ev.next()
+	} else {
+		x.over = true
+		b, err = io.ReadAll(x.resp.Body)
+		if err == nil && len(bytes.TrimSpace(b)) == 0 {
+			err = io.EOF
+		}
+	}
+	if err != nil {
+		return Message{}, err
+	}
+	return ParseMessage(b)
+}
+
+// Next is Read for tests that expect a message.
+func (x *Exchange) Next() Message {
+	x.tb.Helper()
+	m, err := x.Read()
+	if err != nil {
+		x.tb.Fatalf("request %s: %v", x.ID, err)
+	}
+	return m
+}
+
+// Wait returns the response, with the messages that came before it. It fails
+// if something follows.
+func (x *Exchange) Wait() (before []Message, response Message) {
+	x.tb.Helper()
+	for {
+		m := x.Next()
+		if !m.IsResponse() {
+			before = append(before, m)
+			continue
+		}
+		if x.ID != "" && string(m.ID) != x.ID {
+			x.tb.Fatalf("the response to %s has the id %s: %s", x.ID, m.ID, m.Raw)
+		}
+		if extra, err := x.Read(); err != io.EOF {
+			x.tb.Fatalf("after the response to %s: %s, %v", x.ID, extra.Raw, err)
+		}
+		x.Close()
+		return before, m
+	}
+}
+
+// Response is Wait without the messages before.
+func (x *Exchange) Response() Message {
+	x.tb.Helper()
+	_, m := x.Wait()
+	return m
+}
+
+// Await passes over messages until one of that method.
+func (x *Exchange) Await(method string) Message {
+	x.tb.Helper()
+	for {
+		if m := x.Next(); m.Method == method {
+			return m
+		}
+	}
+}
+
+// Call makes a request and returns its response.
+func (c *Client) Call(method, params string, meta ...Meta) Message {
+	c.tb.Helper()
+	x := c.Go(method, params, meta...)
+	m := x.Response()
+	if method == "initialize" && c.Session == "" {
+		c.Session = x.Header.Get("Mcp-Session-Id")
+	}
+	return m
+}
+
+// Tool calls a tool.
+func (c *Client) Tool(name, args string, meta ...Meta) Message {
+	c.tb.Helper()
+	return c.Call("tools/call", ToolParams(name, args), meta...)
+}
+
+// ToolParams are the params of tools/call.
+func ToolParams(name, args string) string {
+	if args == "" {
+		args = "{}"
+	}
+	return `{"name":` + Quote(name) + `,"arguments":` + args + `}`
+}
+
+// Notify sends a notification of a legacy client.
+func (c *Client) Notify(method, params string) {
+	c.tb.Helper()
+	body := `{"jsonrpc":"2.0","method":` + Quote(method)
+	if params != "" {
+		body += `,"params":` + params
+	}
+	if a := c.Do(Sent{Body: body + "}"}); a.Status != http.StatusAccepted {
+		c.tb.Fatalf("notify %s: status %d: %s", method, a.Status, a.Body)
+	}
+}
+
+// Answer responds to a request that the hub sent; member is result or error.
+func (c *Client) Answer(to Message, member, value string) {
+	c.tb.Helper()
+	body := `{"jsonrpc":"2.0","id":` + string(to.ID) + `,"` + member + `":` + value + `}`
+	if a := c.Do(Sent{Body: body}); a.Status != http.StatusAccepted {
+		c.tb.Fatalf("answer %s: status %d: %s", to.Method, a.Status, a.Body)
+	}
+}
+
+// Listen opens the stream on which changes are told: the GET stream of a
+// legacy session, or subscriptions/listen with that filter. It returns once
+// the stream is open.
+func (c *Client) Listen(filter string) *Exchange {
+	c.tb.Helper()
+	if c.Era == Legacy {
+		x := c.Exchange("", Sent{Verb: http.MethodGet, Header: http.Header{"Content-Type": nil, "Accept": {"text/event-stream"}}})
+		if err := x.begin(); err != nil || x.Status != http.StatusOK {
+			c.tb.Fatalf("open the GET stream: status %d, %v", x.Status, err)
+		}
+		return x
+	}
+	x := c.Go("subscriptions/listen", `{"notifications":`+filter+`}`)
+	if m := x.Next(); m.Method != "notifications/subscriptions/acknowledged" {
+		c.tb.Fatalf("listen: %s", m.Raw)
+	}
+	return x
+}
+
+// End deletes the session of a legacy client.
+func (c *Client) End() {
+	c.tb.Helper()
+	if a := c.Do(Sent{Verb: http.MethodDelete}); a.Status != http.StatusNoContent {
+		c.tb.Fatalf("DELETE: status %d: %s", a.Status, a.Body)
+	}
+}

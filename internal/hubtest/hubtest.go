@@ -1,0 +1,232 @@
+// Package hubtest owns a whole hub in a test: real listeners, real processes,
+// real bytes.
+//
+// New runs a hub on a loopback port of the system's choice, with a data folder
+// of its own. When the test ends the hub is drained and closed, and whatever it
+// leaves running fails the test. Clients speak raw HTTP in either era and hand
+// out the bytes that came, untouched; they share no code with the hub's own
+// protocol packages, so that a mistake there cannot cancel itself out.
+//
+// Tests with hubs cannot run in parallel: what is left running could not be
+// told apart from what others run. It does not check what the hub answers.
+package hubtest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/secret"
+	"go.uber.org/goleak"
+)
+
+// Patience is how long a test waits for something that must happen.
+const Patience = 30 * time.Second
+
+// Setup is what a hub is made of; edits given to New change it.
+type Setup struct {
+	Config  config.Config
+	Options hub.Options
+}
+
+// Edit changes a Setup.
+type Edit func(*Setup)
+
+// Config is an Edit of the configuration.
+func Config(f func(*config.Config)) Edit { return func(s *Setup) { f(&s.Config) } }
+
+// Stdio adds a stdio peer as an upstream.
+func Stdio(name string, spec peer.Spec, edit ...func(*config.Server)) Edit {
+	return func(s *Setup) {
+		srv := server(name)
+		srv.Transport = config.Stdio
+		var env map[string]string
+		srv.Command, srv.Args, env = peer.Command(spec)
+		srv.Env = map[string]secret.String{}
+		for k, v := range env {
+			srv.Env[k] = secret.New(v)
+		}
+		s.add(srv, edit)
+	}
+}
+
+// HTTP adds an upstream at a URL.
+func HTTP(name, url string, edit ...func(*config.Server)) Edit {
+	return func(s *Setup) {
+		srv := server(name)
+		srv.URL = url
+		s.add(srv, edit)
+	}
+}
+
+func server(name string) config.Server {
+	srv := config.DefaultServer()
+	srv.Name, srv.Title = config.Slug(name), name
+	return srv
+}
+
+func (s *Setup) add(srv config.Server, edits []func(*config.Server)) {
+	for _, edit := range edits {
+		edit(&srv)
+	}
+	s.Config.Servers = append(s.Config.Servers, srv)
+}
+
+// Hub is a running hub.
+type Hub struct {
+	*hub.Hub
+	URL   string // http://host:port
+	Data  string // the data folder
+	Token string // that lets use the API
+
+	tb   testing.TB
+	http *http.Client
+	log  *logbook
+	end  context.CancelFunc
+	done chan error
+	once sync.Once
+}
+
+// New runs a hub until the test ends.
+func New(tb testing.TB, edits ...Edit) *Hub {
+	tb.Helper()
+	before := goleak.IgnoreCurrent()
+	h := &Hub{tb: tb, log: &logbook{}, done: make(chan error, 1)}
+	h.Data = filepath.Join(tb.TempDir(), "data")
+	s := &Setup{Config: config.Default()}
+	s.Config.Listen, s.Config.Data = []string{"127.0.0.1:0"}, h.Data
+	s.Options.Logger = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	for _, edit := range edits {
+		edit(s)
+	}
+	s.Options.Config = &s.Config
+	var err error
+	if h.Hub, err = hub.Open(s.Options); err != nil {
+		tb.Fatalf("open the hub: %v", err)
+	}
+	tb.Cleanup(func() {
+		h.Stop()
+		if tb.Failed() {
+			tb.Logf("the hub's log:\n%s", h.Log())
+			return // what is left may be the failure's doing
+		}
+		if err := goleak.Find(before, goleak.IgnoreAnyFunction("testing.runFuzzTests")); err != nil {
+			tb.Errorf("the hub left something running: %v", err)
+		}
+	})
+	h.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	var ctx context.Context
+	ctx, h.end = context.WithCancel(context.Background())
+	go func() { h.done <- h.Hub.Run(ctx) }()
+	h.await()
+	return h
+}
+
+// await waits until the hub listens.
+func (h *Hub) await() {
+	h.tb.Helper()
+	Eventually(h.tb, "the hub listens", func() bool {
+		if addrs := h.Addresses(); len(addrs) > 0 {
+			h.URL = "http://" + addrs[0]
+		}
+		select {
+		case err := <-h.done:
+			h.done <- err
+			h.tb.Fatalf("the hub ended: %v", err)
+		default:
+		}
+		return h.URL != ""
+	})
+	b, err := os.ReadFile(filepath.Join(h.Data, "token"))
+	if err != nil {
+		h.tb.Fatalf("read the local token: %v", err)
+	}
+	h.Token = strings.TrimSpace(string(b))
+}
+
+// End tells the hub to stop, as a signal does, and returns at once.
+func (h *Hub) End() { h.end() }
+
+// Stop ends the hub and waits until it has drained and closed. New sees to it
+// when the test ends.
+func (h *Hub) Stop() {
+	h.once.Do(func() {
+		if h.end != nil {
+			h.end()
+			if err := <-h.done; err != nil {
+				h.tb.Errorf("the hub ended with: %v", err)
+			}
+		}
+		h.Hub.Close()
+		if h.http != nil {
+			h.http.CloseIdleConnections()
+		}
+	})
+}
+
+// Log is what the hub has logged so far, at every level.
+func (h *Hub) Log() string { return h.log.String() }
+
+// Get asks for a path with the local token and returns status and body.
+func (h *Hub) Get(path string) (int, []byte) {
+	h.tb.Helper()
+	req, err := http.NewRequest(http.MethodGet, h.URL+path, nil)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+h.Token)
+	resp, err := h.http.Do(req)
+	if err != nil {
+		h.tb.Fatalf("GET %s: %v", path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.tb.Fatalf("GET %s: %v", path, err)
+	}
+	return resp.StatusCode, b
+}
+
+// Eventually polls until ok, and fails the test if that takes too long.
+func Eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	end := time.Now().Add(Patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(end) {
+			tb.Fatalf("waited %v in vain until %s", Patience, what)
+		}
+		<-tick.C
+	}
+}
+
+// logbook keeps what is logged.
+type logbook struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
