@@ -8,10 +8,8 @@ import (
 	"time"
 )
 
-// NewTransport returns a transport for calls to servers: many connections per
-// host are kept, nothing is decompressed behind our back, and redirects are
-// not followed, so that credentials stay with the host they are for.
-func NewTransport() *http.Transport {
+// newStandard is net/http's transport: many connections per host are kept.
+func newStandard() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,

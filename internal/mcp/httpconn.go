@@ -103,7 +103,7 @@ func (c *HTTPConn) post(ctx context.Context, body []byte, h http.Header) (*http.
 	req := &http.Request{
 		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)), Body: &sentBody{Reader: bytes.NewReader(body), b: body},
 	}
 	resp, err := c.rt.RoundTrip(req.WithContext(ctx))
 	if err != nil && ctx.Err() != nil {
@@ -111,6 +111,15 @@ func (c *HTTPConn) post(ctx context.Context, body []byte, h http.Header) (*http.
 	}
 	return resp, err
 }
+
+// sentBody is a request's body that is whole in memory.
+type sentBody struct {
+	*bytes.Reader
+	b []byte
+}
+
+func (b *sentBody) Bytes() []byte { return b.b }
+func (b *sentBody) Close() error  { return nil }
 
 func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	p, err := c.flight.open(ctx, o)

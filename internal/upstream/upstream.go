@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +21,7 @@ type Upstream struct {
 	opts      Options
 	cat       *catalog.Catalog
 	pool      *Pool
-	transport *http.Transport
+	transport mcp.Transport   // to a server over HTTP; nil for others
 	breaker   *guard.Breaker  // of the connection
 	tools     *guard.Breakers // of single tools
 	queue     *guard.Limiter
@@ -71,8 +71,8 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 		notes: map[string]string{}, subs: map[string]int{},
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
-	if opts.URL != "" {
-		u.transport = mcp.NewTransport()
+	if addr, err := url.Parse(opts.URL); opts.URL != "" && err == nil {
+		u.transport = mcp.NewTransport(addr)
 	}
 	if opts.Queue != nil {
 		u.queue = guard.NewLimiter(opts.Queue.Concurrency, opts.Queue.Capacity)
