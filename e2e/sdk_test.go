@@ -21,7 +21,7 @@ func fixtureExpectations(d dialect, prefix string, missingResource int) []expect
 		{"resources", step{Op: "resources"}, lists("resources", "uri", "test://static-text", "test://static-binary")},
 		{"read", read("test://static-text"), reads("test://static-text", "This is the content of the static text resource.")},
 		{"template", read("test://template/7/data"), reads("test://template/7/data", "7")},
-		{"unknown-resource", read("test://no-such-resource"), fails(missingResource)},
+		{"unknown-resource", read("nobody://no-such-resource"), fails(missingResource)},
 		{"prompts", step{Op: "prompts"}, lists("prompts", "name", prefix+"test_simple_prompt", prefix+"test_prompt_with_arguments")},
 		{"prompt", prompt(prefix+"test_prompt_with_arguments", map[string]any{"arg1": "olive", "arg2": "laurel"}), prompts("arg1='olive', arg2='laurel'")},
 		{"unknown-prompt", prompt(prefix+"no_such_prompt", nil), fails(-32602)},
