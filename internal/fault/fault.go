@@ -6,6 +6,7 @@
 package fault
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,13 +109,20 @@ func (e *Error) Status(modern bool) int {
 	return info.HTTP
 }
 
-// Of returns err as a fault; an error that is none becomes Internal.
+// Of returns err as a fault; an error that is none becomes Internal, unless it
+// only says that a context ended.
 func Of(err error) *Error {
 	if err == nil {
 		return nil
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &Error{Kind: Cancelled, Msg: "the call was cancelled", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Kind: Timeout, Msg: "the call took too long", Err: err}
 	}
 	return &Error{Kind: Internal, Msg: "internal error", Err: err}
 }
