@@ -20,8 +20,9 @@ type asks struct {
 // maxAsks bounds what one client can be asked at a time.
 const maxAsks = 64
 
-// ask sends a request by send, which gets the id to use, and waits.
-func (a *asks) ask(ctx context.Context, send func(id []byte) bool) (Response, error) {
+// ask sends a request by send, which gets the id to use, and waits. If ctx ends
+// first, the client is told on st that it need not answer any more.
+func (a *asks) ask(ctx context.Context, st Stream, send func(id []byte) bool) (Response, error) {
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
@@ -54,6 +55,8 @@ func (a *asks) ask(ctx context.Context, send func(id []byte) bool) (Response, er
 		}
 		return r, nil
 	case <-ctx.Done():
+		st.Notify(noteCancelled, append(append([]byte(`{"requestId":`), id...), '}'))
+		st.Flush()
 		return Response{}, context.Cause(ctx)
 	}
 }

@@ -296,10 +296,12 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 		return
 	}
 	method, params := m.Method, clone(m.Params)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	// The lock of a call may be held while its client is slow; that must not
+	// keep all other calls waiting for f.mu.
+	registered := make(chan struct{})
 	cancel, ok := on.spawn(func(ctx context.Context) {
 		resp, err := on.stream.Ask(ctx, method, params)
+		<-registered
 		f.mu.Lock()
 		delete(f.asks, string(id))
 		f.mu.Unlock()
@@ -308,8 +310,11 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 	if !ok {
 		return // the call has been answered: nobody waits for this
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.asks == nil {
 		f.asks = map[string]context.CancelFunc{}
 	}
 	f.asks[string(id)] = cancel
+	close(registered)
 }

@@ -27,8 +27,10 @@ type pipe struct {
 	h     Handler
 	calls calls
 	asks  asks
-	slots chan struct{}
-	wg    sync.WaitGroup
+	queue chan struct{}  // requests that have been read, running or waiting for a slot
+	slots chan struct{}  // requests that run
+	work  sync.WaitGroup // requests
+	wg    sync.WaitGroup // all goroutines
 
 	mu  sync.Mutex // guards w and out
 	w   io.Writer
@@ -39,6 +41,11 @@ type pipe struct {
 	listener *Listener
 	stop     func()
 }
+
+// maxWaiting bounds the requests that wait for a slot. Beyond it nothing more
+// is read; up to it, the answers and cancellations that running requests need
+// in order to end still get through.
+const maxWaiting = 1024
 
 // ServePipe answers the messages that come from r, one per line, on w. It
 // returns nil when r ends, or the error of a failed read or write.
@@ -52,14 +59,14 @@ func ServePipe(ctx context.Context, r io.Reader, w io.Writer, who *auth.Principa
 	if opts.Grace == 0 {
 		opts.Grace = 5 * time.Second
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p := &pipe{opts: opts, who: who, h: h, w: w, slots: make(chan struct{}, opts.Concurrent)}
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &pipe{opts: opts, who: who, h: h, w: w, slots: make(chan struct{}, opts.Concurrent),
+		queue: make(chan struct{}, opts.Concurrent+maxWaiting)}
 	err := p.read(ctx, wire.NewLineReader(r, opts.MessageBytes))
 	if err == nil {
 		p.drain(ctx)
 	}
-	cancel()
+	cancel(errClientGone)
 	p.asks.close()
 	p.wg.Wait()
 	if p.stop != nil {
@@ -81,12 +88,14 @@ func (p *pipe) failure() error {
 func (p *pipe) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Grace)
 	defer cancel()
-	for range cap(p.slots) {
-		select {
-		case p.slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
+	idle := make(chan struct{})
+	p.wg.Go(func() {
+		p.work.Wait()
+		close(idle)
+	})
+	select {
+	case <-idle:
+	case <-ctx.Done():
 	}
 }
 
@@ -190,27 +199,37 @@ func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, free fun
 		free()
 		return nil
 	}
-	long := m.Method == "subscriptions/listen"
-	if !long { // listening is no work and must not keep others from working
-		select {
-		case p.slots <- struct{}{}:
-		case <-ctx.Done():
-			cancel(nil)
-			p.calls.remove(m.ID)
-			free()
-			return nil
-		}
+	if m.Method == "subscriptions/listen" {
+		// Listening is no work and must not keep others from working.
+		p.wg.Go(func() {
+			defer free()
+			defer cancel(nil)
+			defer p.calls.remove(m.ID)
+			p.listen(ctx, m, client)
+		})
+		return nil
 	}
+	select {
+	case p.queue <- struct{}{}:
+	case <-ctx.Done():
+		cancel(nil)
+		p.calls.remove(m.ID)
+		free()
+		return nil
+	}
+	p.work.Add(1)
 	p.wg.Go(func() {
+		defer p.work.Done()
 		defer free()
 		defer cancel(nil)
 		defer p.calls.remove(m.ID)
-		if long {
-			p.listen(ctx, m, client)
-			return
+		defer func() { <-p.queue }()
+		select {
+		case p.slots <- struct{}{}:
+			defer func() { <-p.slots }()
+			p.run(ctx, m, client)
+		case <-ctx.Done():
 		}
-		defer func() { <-p.slots }()
-		p.run(ctx, m, client)
 	})
 	return nil
 }
@@ -347,7 +366,7 @@ func (s *pipeStream) Ask(ctx context.Context, method string, params []byte) (Res
 	if !s.asks {
 		return Response{}, errCannotAsk
 	}
-	return s.p.asks.ask(ctx, func(id []byte) bool {
+	return s.p.asks.ask(ctx, s, func(id []byte) bool {
 		return s.p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, id, method, params) })
 	})
 }

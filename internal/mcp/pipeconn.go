@@ -27,7 +27,6 @@ type PipeConn struct {
 	w       io.WriteCloser
 	frames  chan *buffer // to the writing goroutine
 	done    chan struct{}
-	quit    chan struct{}
 	once    sync.Once
 	wg      sync.WaitGroup
 	garbage func(line []byte)
@@ -40,7 +39,7 @@ func PipeOver(r io.Reader, w io.WriteCloser, opts ConnOptions, garbage func(line
 	if garbage == nil {
 		garbage = func([]byte) {}
 	}
-	c := &PipeConn{w: w, frames: make(chan *buffer, 64), done: make(chan struct{}), quit: make(chan struct{}), garbage: garbage}
+	c := &PipeConn{w: w, frames: make(chan *buffer, 64), done: make(chan struct{}), garbage: garbage}
 	c.flight.opts = opts
 	c.wg.Go(func() { c.read(wire.NewLineReader(r, opts.MessageBytes)) })
 	c.wg.Go(c.write)
@@ -60,7 +59,7 @@ func (c *PipeConn) Close() {
 func (c *PipeConn) shut(err error) {
 	c.once.Do(func() {
 		c.flight.fail(err)
-		close(c.quit)
+		close(c.done)
 	})
 }
 
@@ -70,7 +69,7 @@ func (c *PipeConn) write() {
 	defer c.w.Close()
 	for {
 		select {
-		case <-c.quit:
+		case <-c.done:
 			return
 		case b := <-c.frames:
 			_, err := c.w.Write(b.b)
@@ -93,7 +92,7 @@ func (c *PipeConn) send(ctx context.Context, frame func([]byte) []byte) error {
 	select {
 	case c.frames <- b:
 		return nil
-	case <-c.quit:
+	case <-c.done:
 		return fmt.Errorf("%w: %w", ErrNotSent, c.Err())
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -155,7 +154,6 @@ func (c *PipeConn) cancel(id []byte, method string, cause error) {
 }
 
 func (c *PipeConn) read(lines *wire.LineReader) {
-	defer close(c.done)
 	var m wire.Message
 	for {
 		line, err := lines.Next()

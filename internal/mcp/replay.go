@@ -51,9 +51,22 @@ func (r *replay) add(event []byte, last bool) []byte {
 	if last {
 		r.done, r.ended = true, time.Now()
 	}
+	r.tell()
+	return framed
+}
+
+// close says that no more events come.
+func (r *replay) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done, r.ended = true, time.Now()
+	r.tell()
+}
+
+// tell wakes those that follow. Called with mu held.
+func (r *replay) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})
-	return framed
 }
 
 // after returns the events that follow number n, whether they are the last,

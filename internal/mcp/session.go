@@ -40,6 +40,8 @@ type calls struct {
 
 var errClientGone = fault.New(fault.Cancelled, "", "the client went away")
 
+var errSessionOver = fault.New(fault.Cancelled, "", "the session has ended")
+
 var errClientCancelled = fault.New(fault.Cancelled, "", "the client cancelled the request")
 
 // add registers a running request. Two running requests of one connection must
@@ -79,7 +81,7 @@ func (c *calls) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cancel := range c.m {
-		cancel(errClientGone)
+		cancel(errSessionOver)
 	}
 }
 

@@ -181,7 +181,7 @@ func (s *httpStream) Ask(ctx context.Context, method string, params []byte) (Res
 	if !s.CanAsk() {
 		return Response{}, errCannotAsk
 	}
-	return s.session.asks.ask(ctx, func(id []byte) bool {
+	return s.session.asks.ask(ctx, s, func(id []byte) bool {
 		sent := s.event(func(dst []byte) []byte { return wire.AppendRequest(dst, id, method, params) })
 		s.Flush()
 		return sent
@@ -202,8 +202,14 @@ func (s *httpStream) end() (started bool) {
 // finish sends the response, in the form that was decided.
 func (s *httpStream) finish(resp Response, err error) {
 	started := s.end()
-	if s.ctx.Err() != nil && !started {
-		return // nobody is there any more
+	if s.ctx.Err() != nil {
+		switch cause := context.Cause(s.ctx); {
+		case cause == errClientCancelled && s.sse:
+			s.withdraw()
+			return
+		case !started && cause != errClientCancelled && cause != errSessionOver:
+			return // nobody is there any more
+		}
 	}
 	status := http.StatusOK
 	result, object := resp.Result, resp.Error
@@ -238,6 +244,15 @@ func (s *httpStream) finish(resp Response, err error) {
 	}
 	s.buf = frame(s.buf[:0])
 	writeJSON(s.w, status, s.buf)
+}
+
+// withdraw ends the event stream of a request that the client has cancelled,
+// which gets no response.
+func (s *httpStream) withdraw() {
+	s.start()
+	if s.replay != nil {
+		s.replay.close()
+	}
 }
 
 // largeResult writes the response around result without copying it.
