@@ -32,6 +32,9 @@ type Options struct {
 	// Temporary hubs have no data folder: they keep nothing, take no lock and
 	// tell nobody where they are.
 	Temporary bool
+	// Ready is called once, when the hub listens on all its addresses; nil
+	// means that nobody wants to know.
+	Ready func(addresses []string)
 	// Environ is the environment that processes of upstreams may inherit
 	// from; nil means that of this process.
 	Environ []string
@@ -51,6 +54,7 @@ type Hub struct {
 	sessions *mcp.Sessions
 	endpoint *mcp.Endpoint
 	ready    readiness
+	listens  func(addresses []string) // Options.Ready
 
 	mu        sync.Mutex
 	addresses []string
@@ -62,7 +66,7 @@ type Hub struct {
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
-	h := &Hub{cfg: opts.Config, log: opts.Logger}
+	h := &Hub{cfg: opts.Config, log: opts.Logger, listens: opts.Ready}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -92,11 +96,7 @@ func Open(opts Options) (*Hub, error) {
 	h.gauges()
 	for i := range h.cfg.Servers {
 		if s := &h.cfg.Servers[i]; s.Enabled {
-			o, err := upstreamOptions(h.cfg, s, opts.Environ, h.log)
-			if err == nil {
-				_, err = h.pool.Add(o)
-			}
-			if err != nil {
+			if _, err := h.pool.Add(upstreamOptions(h.cfg, s, opts.Environ, h.log)); err != nil {
 				h.Close()
 				return nil, err
 			}
@@ -158,6 +158,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	if err == nil {
 		h.log.Info("hub is ready", "address", h.Addresses(), "upstreams", len(h.pool.All()))
+		if h.listens != nil {
+			h.listens(h.Addresses())
+		}
 		select {
 		case <-ctx.Done():
 		case err = <-failed:

@@ -18,7 +18,7 @@ import (
 // inherited are the variables that every process gets.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR"}
 
-func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log *slog.Logger) (upstream.Options, error) {
+func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log *slog.Logger) upstream.Options {
 	o := upstream.Options{
 		Name: s.Name, Title: s.Title,
 		Command: s.Command, Args: s.Args, Dir: s.Cwd,
@@ -42,17 +42,18 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 	}
 	switch s.Transport {
 	case config.SSE, config.WS:
-		return o, &fault.Error{Kind: fault.InvalidRequest, Subject: s.Name, Msg: "transport " + string(s.Transport) + " is not spoken by this version", Hint: "Use the server's streamable HTTP address, or disable it."}
+		o.Unusable = &fault.Error{Kind: fault.Unreachable, Subject: s.Name, Msg: "transport " + string(s.Transport) + " is not spoken by this version", Hint: "Use the server's streamable HTTP address, or disable it."}
+		return o
 	case config.Stdio:
 		o.Env = environment(s, environ)
-		return o, nil
+		return o
 	}
 	o.URL = s.URL
 	o.Header = http.Header{}
 	for name, value := range s.Headers {
 		o.Header.Set(name, value.Reveal())
 	}
-	return o, nil
+	return o
 }
 
 // environment is what a server's process sees: a few harmless variables, those

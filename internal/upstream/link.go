@@ -72,6 +72,9 @@ func closeConn(conn mcp.Conn, proc *process) {
 
 // raw opens a transport without a handshake.
 func (u *Upstream) raw() (mcp.Conn, *process, error) {
+	if u.opts.Unusable != nil {
+		return nil, nil, u.opts.Unusable
+	}
 	opts := mcp.ConnOptions{
 		MessageBytes: u.opts.MessageBytes,
 		Note:         u.note,

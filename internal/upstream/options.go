@@ -34,6 +34,7 @@ type Options struct {
 	Queue      *Queue
 	Idle       time.Duration // close a connection that is unused for so long; 0 means never
 	Lazy       bool          // do nothing until asked
+	Unusable   error         // why it cannot be dialled at all; it is then shown, and fails, without being tried
 
 	MessageBytes int
 	Logger       *slog.Logger
