@@ -1,14 +1,20 @@
 // Package cli owns the command grammar: what can be said on the command line,
 // what each command prints, and what it exits with.
+//
+// It promises that stdout carries what was asked for and nothing else (frames
+// only, in stdio), that an error is one line on stderr with a line of advice
+// under it, and that exit codes mean the same for every command. Commands that
+// ask a hub do so as any MCP client does, over HTTP, whether it runs already
+// or was opened for this one command. The package keeps nothing.
 package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -16,27 +22,24 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 )
 
-// Exit codes.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitToolSaidNo  = 3
-	exitUnreachable = 4
-	exitDenied      = 5
-	exitInterrupted = 130
-)
-
 // grammar is the whole command line.
 type grammar struct {
-	Serve serveCmd `cmd:"" help:"Run the hub."`
-	Stdio stdioCmd `cmd:"" help:"Run a complete hub on stdin and stdout, for clients that start their servers."`
+	Serve     serveCmd     `cmd:"" help:"Run the hub."`
+	Stdio     stdioCmd     `cmd:"" help:"Run a complete hub on stdin and stdout, for clients that start their servers."`
+	Tools     toolsCmd     `cmd:"" help:"List the tools that are offered."`
+	Call      callCmd      `cmd:"" help:"Call a tool."`
+	Resources resourcesCmd `cmd:"" help:"List resources, or read one."`
+	Prompts   promptsCmd   `cmd:"" help:"List prompts, or get one."`
+	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
+	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`
+	Token     tokenCmd     `cmd:"" help:"Make, list or revoke tokens for clients on other machines."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 // files are the flags of commands that read a config.
 type files struct {
-	Config  []string `help:"Config file; may be given more than once, later ones win." placeholder:"FILE" short:"c"`
-	EnvFile []string `help:"File with variables for the config." placeholder:"FILE"`
+	Config  []string `help:"Config file; may be given more than once, later ones win." placeholder:"FILE" short:"c" sep:"none"`
+	EnvFile []string `help:"File with variables for the config; may be given more than once." placeholder:"FILE" sep:"none"`
 	Data    string   `help:"Data folder." placeholder:"DIR"`
 }
 
@@ -44,12 +47,12 @@ func (f *files) load(listen []string) (*config.Config, []config.Note, error) {
 	return config.Load(config.Options{Files: f.Config, EnvFiles: f.EnvFile, Data: f.Data, Listen: listen})
 }
 
-// std are the streams of the process.
-type std struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
+// asJSON is the flag of commands whose output scripts may want.
+type asJSON struct {
+	JSON bool `help:"Print JSON, for scripts." name:"json"`
 }
+
+const description = "One hub between AI clients and the MCP servers, agents and models they use."
 
 // Main runs the command line and returns the exit code.
 func Main(args []string) int {
@@ -59,37 +62,56 @@ func Main(args []string) int {
 func run(args []string, s std) int {
 	var g grammar
 	exited := -1
-	parser, err := kong.New(&g, kong.Name("stoa"),
-		kong.Description("One hub between AI clients and the MCP servers, agents and models they use."),
-		kong.UsageOnError(), kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
-	if err != nil {
-		fmt.Fprintln(s.err, "stoa:", err)
-		return exitFailed
+	out := s.out
+	if len(args) == 0 {
+		out = s.err // nobody asked for the help that is coming
 	}
-	cmd, err := parser.Parse(args)
-	if exited >= 0 {
-		return exited
-	}
+	parser, err := kong.New(&g, kong.Name("stoa"), kong.Description(description),
+		kong.Writers(out, s.err), kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
-		fmt.Fprintf(s.err, "stoa: %v\nRun stoa --help to see what can be said.\n", err)
+		return s.report(context.Background(), fmt.Errorf("read the grammar: %w", err))
+	}
+	cmd, err := parser.Parse(rewrite(args))
+	switch {
+	case exited >= 0 && len(args) == 0:
 		return exitUsage
+	case exited >= 0:
+		return exited
+	case err != nil:
+		return s.report(context.Background(), usage(cmd, err))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	cmd.BindTo(ctx, (*context.Context)(nil))
 	return s.report(ctx, cmd.Run(s))
 }
 
-// report prints an error and returns the exit code for it.
-func (s std) report(ctx context.Context, err error) int {
-	if err == nil {
-		return exitOK
+// rewrite lets people say what they say to other programs.
+func rewrite(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case args[0] == "--version" && len(args) == 1:
+		return []string{"version"}
 	}
-	if problems, ok := errors.AsType[config.Problems](err); ok {
-		fmt.Fprintln(s.err, problems.Error())
-		return exitUsage
+	return args
+}
+
+// usage is the error of a command line that cannot be understood.
+func usage(cmd *kong.Context, err error) error {
+	help := "stoa --help"
+	if parse, ok := err.(*kong.ParseError); ok && parse.Context != nil {
+		cmd = parse.Context
 	}
-	fmt.Fprintln(s.err, "stoa:", err)
-	return exitFailed
+	if cmd != nil && cmd.Selected() != nil {
+		help = cmd.Selected().FullPath() + " --help"
+	}
+	if missing, ok := strings.CutPrefix(err.Error(), `expected "`); ok {
+		err = errors.New(`missing "` + missing)
+	}
+	return &failure{err: err, hint: "Run " + help + " to see what can be said.", code: exitUsage}
 }

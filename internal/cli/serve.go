@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
 
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -13,12 +16,12 @@ import (
 
 type serveCmd struct {
 	files
-	Listen []string `help:"Address to listen on; may be given more than once." placeholder:"HOST:PORT"`
+	listenFlag
 }
 
-// open opens a hub by a config, and tells what the config's files say that is
-// worth a look.
-func open(s std, cfg *config.Config, notes []config.Note, temporary bool) (*hub.Hub, error) {
+// openHub opens a hub by a config, and logs what the config's files say that
+// is worth a look.
+func openHub(s std, cfg *config.Config, notes []config.Note, opts hub.Options) (*hub.Hub, error) {
 	log, err := obs.Logger(s.err, cfg.Log.Level, cfg.Log.Format)
 	if err != nil {
 		return nil, err
@@ -26,7 +29,8 @@ func open(s std, cfg *config.Config, notes []config.Note, temporary bool) (*hub.
 	for _, n := range notes {
 		log.Info("config note", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
 	}
-	return hub.Open(hub.Options{Config: cfg, Logger: log, Temporary: temporary})
+	opts.Config, opts.Logger = cfg, log
+	return hub.Open(opts)
 }
 
 func (c *serveCmd) Run(ctx context.Context, s std) error {
@@ -34,37 +38,60 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return err
 	}
-	h, err := open(s, cfg, notes, false)
+	h, err := openHub(s, cfg, notes, hub.Options{Ready: func(addresses []string) {
+		if isTerminal(s.err) {
+			fmt.Fprint(s.err, banner(addresses, cfg))
+		}
+	}})
 	if err != nil {
-		return err
+		return fmt.Errorf("serve: %w", err)
 	}
 	defer h.Close()
-	return h.Run(ctx)
+	defer context.AfterFunc(ctx, func() {
+		if isTerminal(s.err) {
+			s.note("letting running calls end; the same signal again stops at once")
+		}
+	})()
+	if err := h.Run(ctx); err != nil {
+		return fmt.Errorf("serve: %w", taken(context.WithoutCancel(ctx), cfg.Listen, err))
+	}
+	return nil
 }
 
-type stdioCmd struct {
-	files
+// taken says who has an address that could not be listened on.
+func taken(ctx context.Context, addresses []string, err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	const hint = "Choose another address with --listen, such as --listen 127.0.0.1:0 for any that is free."
+	for _, address := range addresses {
+		if !strings.Contains(err.Error(), address) {
+			continue
+		}
+		c := newClient(&url.URL{Scheme: "http", Host: dialable(address)}, "")
+		who, probeErr := c.probe(ctx)
+		c.close()
+		if probeErr == nil {
+			return failed(exitFailed, "Use that one, or stop it. "+hint, "%w: a stoa hub (version %s) runs at http://%s", err, who.Version, dialable(address))
+		}
+	}
+	return &failure{err: err, hint: "Another program has it. " + hint, code: exitFailed}
 }
 
-func (c *stdioCmd) Run(ctx context.Context, s std) error {
-	cfg, notes, err := c.load(nil)
-	if err != nil {
-		return err
+// banner is what a person at a terminal needs to begin.
+func banner(addresses []string, cfg *config.Config) string {
+	if len(addresses) == 0 {
+		return ""
 	}
-	h, err := open(s, cfg, notes, true)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// Reading stdin cannot be interrupted; what ends us closes it for us.
-	in, feed := io.Pipe()
-	go func() {
-		_, err := io.Copy(feed, s.in)
-		feed.CloseWithError(err)
-	}()
-	stop := context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })
-	defer stop()
-	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Gateway(), mcp.PipeOptions{MessageBytes: cfg.Limits.MessageBytes})
+	at := "http://" + dialable(addresses[0]) + "/mcp"
+	return fmt.Sprintf(`
+  stoa %s serves %s at %s
+
+  For a client that takes mcp.json:
+
+    {"mcpServers": {"stoa": {"type": "http", "url": "%s"}}}
+
+  stoa tools lists what is offered, stoa servers how the servers do. Ctrl-C stops the hub.
+
+`, mcp.Release, plural(len(cfg.Servers), "server"), at, at)
 }

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/schema"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+type callCmd struct {
+	reach
+	agentFlag
+	asJSON
+	Timeout time.Duration `help:"Give up after this time; without it the hub decides." placeholder:"30s"`
+	Name    string        `arg:"" help:"Name of the tool, as in stoa tools."`
+	Args    []string      `arg:"" optional:"" name:"arguments" help:"key=value pairs, or one of a JSON object, @file and - (stdin)."`
+}
+
+func (c *callCmd) Help() string {
+	return `The value of key=value is text where the tool's schema allows text, else JSON if it is valid JSON (n=3, ok=true, tags='["a"]'), else text. ` +
+		`key:=JSON is always JSON, key.sub=value sets a member of an object, and a key that is an array may be given more than once. ` +
+		`The exit code is 3 if the tool itself reports an error.`
+}
+
+// server is the configured server that a name begins with, if it does.
+func (c *callCmd) server() string {
+	name := strings.TrimPrefix(c.Name, "mcp:")
+	for _, separator := range []string{"__", ":"} {
+		if server, _, ok := strings.Cut(name, separator); ok {
+			return server
+		}
+	}
+	return ""
+}
+
+func (c *callCmd) Run(ctx context.Context, s std) error {
+	hub, face, err := c.dial(ctx, s, &c.reach, c.server())
+	if err != nil {
+		return doing("call", c.Name, err)
+	}
+	defer hub.close()
+	defer face.Close()
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("no answer within %v", c.Timeout))
+		defer cancel()
+	}
+	o, err := c.outgoing(ctx, s, face)
+	if err != nil {
+		return doing("call", c.Name, err)
+	}
+	line := &progressLine{w: s.err, width: width(s.err)}
+	o.Stream = line
+	result, err := face.ask(ctx, o)
+	line.clear()
+	if err != nil {
+		return doing("call", c.Name, err)
+	}
+	return c.show(s, result)
+}
+
+// outgoing makes the request. The tool's definition tells how to read the
+// arguments; a tool that is not listed is asked for all the same, and the hub
+// says what is wrong with it.
+func (c *callCmd) outgoing(ctx context.Context, s std, f *face) (*mcp.Outgoing, error) {
+	all, err := f.offered(ctx, "tools/list", "tools")
+	if err != nil {
+		return nil, err
+	}
+	def := c.find(all)
+	args, err := arguments(c.Args, newShape(def.InputSchema), s.in)
+	if err != nil {
+		return nil, err
+	}
+	o, err := request("tools/call", map[string]string{"name": c.Name})
+	if err != nil {
+		return nil, err
+	}
+	o.Replace("arguments", args)
+	o.Name = c.Name
+	o.Headers = mirrored(def.InputSchema, args)
+	o.Token = []byte("1") // a tool that tells its progress is given more time
+	return o, nil
+}
+
+// find returns the definition of the tool that is meant, in any form of name
+// that the hub takes.
+func (c *callCmd) find(all []json.RawMessage) tool {
+	want := c.Name
+	if server, bare, ok := strings.Cut(strings.TrimPrefix(c.Name, "mcp:"), ":"); ok && c.Agent == "" {
+		want = catalog.Expose(server, bare)
+	}
+	var found []tool
+	for _, raw := range all {
+		t := parseTool(raw)
+		if t.Name == want {
+			return t
+		}
+		if _, bare, ok := strings.Cut(t.Name, "__"); ok && bare == want && c.Agent == "" {
+			found = append(found, t)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return tool{}
+}
+
+// mirrored are the headers that repeat arguments, where a schema wants them.
+func mirrored(input json.RawMessage, args []byte) (headers [][2]string) {
+	bindings, err := schema.Headers(input)
+	if err != nil {
+		return nil // the hub asks for none either
+	}
+	for _, b := range bindings {
+		value := args
+		for _, step := range b.Path {
+			value = wire.Get(value, step)
+		}
+		text, isText := wire.String(value)
+		switch {
+		case isText:
+		case len(value) == 0 || value[0] == '{' || value[0] == '[' || string(value) == "null":
+			continue
+		default:
+			text = string(value)
+		}
+		headers = append(headers, [2]string{"Mcp-Param-" + b.Header, mcp.EncodeHeader(text)})
+	}
+	return headers
+}
+
+// progressLine shows on a terminal how far a call is.
+type progressLine struct {
+	w     io.Writer
+	width int // 0: nobody looks
+
+	mu    sync.Mutex
+	shown bool
+}
+
+func (p *progressLine) Notify(method string, params []byte) {
+	if p.width == 0 || method != "notifications/progress" {
+		return
+	}
+	var n struct {
+		Progress float64 `json:"progress"`
+		Total    float64 `json:"total"`
+		Message  string  `json:"message"`
+	}
+	if json.Unmarshal(params, &n) != nil {
+		return
+	}
+	text := fmt.Sprintf("%g", n.Progress)
+	if n.Total > 0 {
+		text = fmt.Sprintf("%3.0f%%", min(100*n.Progress/n.Total, 100))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.w, "\r\x1b[2K%s", cut(text+" "+printable(n.Message), p.width-1))
+	p.shown = true
+}
+
+// clear takes the line away.
+func (p *progressLine) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[2K")
+	}
+}
+
+func (p *progressLine) Flush() {} // nothing is held back
+
+func (p *progressLine) CanAsk() bool { return false }
+
+func (p *progressLine) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
+	return mcp.Discard.Ask(ctx, method, params)
+}
+
+var _ mcp.Stream = (*progressLine)(nil)
+
+// show prints the result of a tool.
+func (c *callCmd) show(s std, raw []byte) error {
+	var r toolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return failed(exitFailed, "Use --json to see it as it is.", "call %s: the result is not of the protocol's form: %w", c.Name, err)
+	}
+	if r.Type == "input_required" {
+		return failed(exitFailed, "Call it from a client that can ask you.", "call %s: the tool asks for input, which cannot be given here", c.Name)
+	}
+	if object := r.Meta["stoa/error"]; r.IsError && object != nil {
+		return doing("call", c.Name, refusal(object))
+	}
+	if c.JSON {
+		if _, err := s.out.Write(append(raw, '\n')); err != nil {
+			return err
+		}
+	} else if err := s.text(r.text()); err != nil {
+		return err
+	}
+	if r.IsError {
+		return failed(exitToolSaidNo, "", "call %s: the tool reports an error", c.Name)
+	}
+	return nil
+}

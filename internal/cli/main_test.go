@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// The test binary is three programs: the tests, the peers that they start as
+// servers, and stoa itself.
+func TestMain(m *testing.M) {
+	peer.Main()
+	testscript.Main(watched{m}, map[string]func(){"stoa": func() { os.Exit(Main(os.Args)) }})
+}
+
+// watched also fails if a test leaves a goroutine behind.
+type watched struct{ m *testing.M }
+
+func (w watched) Run() int {
+	code := w.m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}

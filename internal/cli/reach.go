@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// reach are the flags of commands that ask a hub.
+type reach struct {
+	files
+	Hub     string `help:"Address of the hub to ask, such as http://127.0.0.1:8080. Without it: the one that runs on the data folder, or else a temporary one." placeholder:"URL"`
+	Token   string `help:"Token for the hub." env:"STOA_TOKEN" placeholder:"TOKEN"`
+	Verbose bool   `help:"Log what a temporary hub does." short:"v"`
+}
+
+// probeTime is how long a hub may take to say who it is.
+const probeTime = 3 * time.Second
+
+// open finds the hub to ask, or opens a temporary one. If that has a server
+// called only, it starts no other.
+func (r *reach) open(ctx context.Context, s std, only string) (*client, error) {
+	if r.Hub != "" {
+		return r.remote(ctx, r.Hub, r.Token)
+	}
+	cfg, notes, err := r.load(nil)
+	data := r.Data
+	switch {
+	case err == nil:
+		data = cfg.Data
+	case data == "":
+		// A hub that runs can be asked although its files are broken now.
+		data = os.Getenv("STOA_DATA")
+	}
+	if c, runErr := r.running(ctx, data); c != nil || runErr != nil {
+		return c, runErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openTemporary(ctx, s, cfg, notes, only, r.Verbose)
+}
+
+// running returns a client of the hub that uses the data folder, or nil.
+func (r *reach) running(ctx context.Context, data string) (*client, error) {
+	if data == "" {
+		return nil, nil
+	}
+	note, err := hub.ReadRunning(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil || note.Address == "" {
+		return nil, nil // half written or damaged: no hub that could be asked
+	}
+	c := newClient(&url.URL{Scheme: "http", Host: dialable(note.Address)}, r.Token)
+	who, err := c.probe(ctx)
+	if err != nil {
+		c.close()
+		if isTimeout(err) && alive(note.Pid) && ctx.Err() == nil {
+			return nil, failed(exitUnreachable, fmt.Sprintf("Look at process %d, and stop it if it hangs.", note.Pid),
+				"ask the hub at http://%s: no answer within %v", note.Address, probeTime)
+		}
+		return nil, ctx.Err() // it has ended without tidying up
+	}
+	if who.Data != hub.DataID(data) {
+		c.close()
+		return nil, nil // another hub has taken the address since
+	}
+	return c.trust(data), nil
+}
+
+// remote returns a client of the hub at an address that was given.
+func (r *reach) remote(ctx context.Context, address, token string) (*client, error) {
+	u, err := hubURL(address)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient(u, token)
+	who, err := c.probe(ctx)
+	if err != nil {
+		c.close()
+		return nil, failed(exitUnreachable, "Check the address, or leave --hub out to use the hub of the data folder.", "ask the hub at %s: %w", address, err)
+	}
+	if cfg, _, err := r.load(nil); err == nil && who.Data == hub.DataID(cfg.Data) {
+		return c.trust(cfg.Data), nil
+	}
+	return c, nil
+}
+
+// hubURL reads the address of a hub as people write it.
+func hubURL(address string) (*url.URL, error) {
+	text := address
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, failed(exitUsage, "Write it as http://127.0.0.1:8080.", "--hub %q is not the address of a hub", address)
+	}
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp")
+	u.RawQuery, u.Fragment = "", ""
+	return u, nil
+}
+
+// dialable turns an address that means every interface into one to dial.
+func dialable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip.To4() == nil {
+			host = "localhost"
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func alive(pid int) bool { return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func isTimeout(err error) bool {
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}
+
+// identity is what /healthz says.
+type identity struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Data    string `json:"data"`
+}
+
+// client asks one hub.
+type client struct {
+	base  *url.URL
+	token string
+	http  *http.Transport
+	after []func() // what close does besides, last first
+}
+
+func newClient(base *url.URL, token string) *client {
+	if base.Path == "" {
+		base.Path = "/" // JoinPath makes a relative path of an empty one
+	}
+	return &client{base: base, token: token, http: &http.Transport{
+		Proxy:              http.ProxyFromEnvironment,
+		DialContext:        (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DisableCompression: true, // the reader of answers takes them as they come
+	}}
+}
+
+func (c *client) close() {
+	c.http.CloseIdleConnections()
+	for i := len(c.after) - 1; i >= 0; i-- {
+		c.after[i]()
+	}
+}
+
+// trust makes the client use the token of the data folder, unless it was given
+// another.
+func (c *client) trust(data string) *client {
+	if c.token == "" {
+		c.token, _ = hub.LocalToken(data) // without one the hub says what is missing
+	}
+	return c
+}
+
+// header is what every request to the hub carries.
+func (c *client) header() http.Header {
+	h := http.Header{}
+	if c.token != "" {
+		h.Set("Authorization", "Bearer "+c.token)
+	}
+	return h
+}
+
+// get asks for a document of the hub.
+func (c *client) get(ctx context.Context, path string, header http.Header) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath(path).String(), nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header = header
+	resp, err := c.http.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	return resp.StatusCode, body, err
+}
+
+// probe finds out whether a hub answers. It sends no token: what answers may
+// be a stranger.
+func (c *client) probe(ctx context.Context) (identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	var who identity
+	_, body, err := c.get(ctx, "/healthz", http.Header{})
+	if err != nil {
+		return who, err
+	}
+	if json.Unmarshal(body, &who) != nil || who.Name != "stoa" {
+		return who, errors.New("what answers there is not a stoa hub")
+	}
+	return who, nil
+}
+
+// api asks for a document that needs a token.
+func (c *client) api(ctx context.Context, path string) ([]byte, error) {
+	status, body, err := c.get(ctx, path, c.header())
+	if err != nil {
+		return nil, lost(ctx, err)
+	}
+	if status == http.StatusOK {
+		return body, nil
+	}
+	var answer struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Error == nil {
+		return nil, failed(exitFailed, "Are the hub and this program of the same version?", "HTTP status %d %s", status, http.StatusText(status))
+	}
+	return nil, refusal(answer.Error)
+}
+
+// dial opens a face of the hub.
+func (c *client) dial(ctx context.Context, path string) (*face, error) {
+	conn := mcp.HTTPTo(c.base.JoinPath(path), c.header(), c.http, mcp.ConnOptions{MessageBytes: 64 << 20})
+	if _, err := mcp.Discover(ctx, conn); err != nil {
+		conn.Close()
+		return nil, lost(ctx, err)
+	}
+	return &face{conn}, nil
+}
+
+// notes tells what a config's files say that is worth a look.
+func tell(s std, notes []config.Note) {
+	for _, n := range notes {
+		s.note("%s", n)
+	}
+}

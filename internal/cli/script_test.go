@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  cmdExits,
+			"await":  cmdAwait,
+			"up":     cmdUp,
+			"signal": cmdSignal,
+			"frames": cmdFrames,
+			"occupy": cmdOccupy,
+			"save":   cmdSave,
+		},
+	})
+}
+
+// alpha is the usual server of the scripts.
+func alpha(work string) peer.Spec {
+	return peer.Spec{
+		Name: "alpha", StatePath: filepath.Join(work, "alpha.state"),
+		Tools: []peer.Tool{
+			{Name: "echo", RawDefinition: `{"name":"echo","description":"Says what it hears.\nAnd more.","inputSchema":{"type":"object","properties":` +
+				`{"text":{"type":"string","description":"What to say."},"n":{"type":"integer"},"ok":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string"}},` +
+				`"deep":{"type":"object","properties":{"er":{"type":"string"}}}},"required":[]}}`},
+			{Name: "strict", RawDefinition: `{"name":"strict","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`},
+			{Name: "region", RawDefinition: `{"name":"region","inputSchema":{"type":"object","properties":{"where":{"type":"string","x-mcp-header":"Where"}}}}`},
+			{Name: "no", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"text","text":"the tool is closed"}],"isError":true,"resultType":"complete"}`}},
+			{Name: "picture", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}],"resultType":"complete"}`}},
+			{Name: "rude", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32099,"message":"not today","data":"just a text"}`}},
+			{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * time.Second}},
+			{Name: "hang", Behaviour: peer.Do(peer.Hang)},
+			{Name: "steps", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 3}},
+			{Name: "ask", Behaviour: peer.Do(peer.Elicit)},
+		},
+		Prompts:   []peer.Prompt{{Name: "greet", RawDefinition: `{"name":"greet","description":"A greeting.","arguments":[{"name":"who","required":true},{"name":"how"}]}`}},
+		Resources: []peer.Resource{{URI: "note://one", Text: "the first note"}},
+		Templates: []peer.Template{{URITemplate: "note://by/{name}"}},
+	}
+}
+
+// setup gives each script a data folder and config files over real servers.
+func setup(env *testscript.Env) error {
+	env.Setenv("STOA_DATA", filepath.Join(env.WorkDir, "data"))
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	noisy := peer.Spec{Name: "noisy", Tools: []peer.Tool{{Name: "hello"}}, Quirks: peer.Quirks{Garbage: true, StderrNoise: 5}}
+	quiet := peer.Spec{Name: "quiet", Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "echo"}, {Name: "only"}}}
+	broken := map[string]any{"command": filepath.Join(env.WorkDir, "no-such-program")}
+	for name, servers := range map[string]map[string]any{
+		"one.jsonc":    {"alpha": entry(alpha(env.WorkDir))},
+		"two.jsonc":    {"alpha": entry(alpha(env.WorkDir)), "quiet": entry(quiet)},
+		"noisy.jsonc":  {"noisy": entry(noisy)},
+		"broken.jsonc": {"broken": broken, "quiet": entry(quiet)},
+		"empty.jsonc":  {},
+	} {
+		writeConfig(env.T(), filepath.Join(env.WorkDir, name), servers)
+	}
+	return nil
+}
+
+// writeConfig writes a config file over servers.
+func writeConfig(t interface{ Fatal(...any) }, path string, servers map[string]any) {
+	text, err := json.MarshalIndent(map[string]any{"stoa": 1, "servers": servers}, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func entry(spec peer.Spec) map[string]any {
+	command, args, env := peer.Command(spec)
+	return map[string]any{"command": command, "args": args, "env": env}
+}
+
+// patience bounds what a script waits for; it is long because machines may be
+// busy, and nothing waits for it when all is well.
+const patience = 60 * time.Second
+
+// poll asks until there is no error, or too much time has passed.
+func poll(ts *testscript.TestScript, what string, ask func() error) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			ts.Fatalf("%s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// exits N program args… runs a program that must end with status N.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits status program [arguments]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// await FILE PATTERN waits until a file has text of that form.
+func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await file pattern")
+	}
+	form := regexp.MustCompile(args[1])
+	poll(ts, "await "+args[0], func() error {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && !form.Match(b) {
+			err = fmt.Errorf("%q does not match %s", b, form)
+		}
+		return err
+	})
+}
+
+// up waits until the hub of a data folder answers, and puts its address into
+// $HUB and its process into $PID.
+func cmdUp(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: up [folder]")
+	}
+	data := ts.Getenv("STOA_DATA")
+	if len(args) == 1 {
+		data = ts.MkAbs(args[0])
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	poll(ts, "up", func() error {
+		note, err := hub.ReadRunning(data)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Get("http://" + note.Address + "/healthz")
+		if err != nil {
+			return err
+		}
+		ts.Setenv("HUB", "http://"+note.Address)
+		ts.Setenv("ADDRESS", note.Address)
+		ts.Setenv("PID", strconv.Itoa(note.Pid))
+		return resp.Body.Close()
+	})
+}
+
+// signal NAME PID sends a signal.
+func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
+	names := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	if neg || len(args) != 2 || names[args[0]] == 0 {
+		ts.Fatalf("usage: signal TERM|INT|KILL|STOP|CONT pid")
+	}
+	pid, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, names[args[0]]))
+}
+
+// frames ID… checks that stdout is JSON-RPC messages, one a line, and that the
+// responses among them are those to the ids.
+func cmdFrames(ts *testscript.TestScript, neg bool, args []string) {
+	var got []string
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		var m struct {
+			Version string          `json:"jsonrpc"`
+			ID      json.RawMessage `json:"id"`
+			Method  string          `json:"method"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Version != "2.0" {
+			ts.Fatalf("stdout has a line that is no message: %q (%v)", line, err)
+		}
+		if m.Method == "" {
+			got = append(got, string(m.ID))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(args)
+	if !slices.Equal(got, args) {
+		ts.Fatalf("responses to %v, want to %v", got, args)
+	}
+}
+
+// occupy [FOLDER] listens on an address as another program, puts it into
+// $ADDRESS, and makes hub.json of the data folder name it.
+func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(ln) // says only that it was closed
+	}()
+	ts.Defer(func() {
+		server.Close()
+		<-done
+	})
+	ts.Setenv("ADDRESS", ln.Addr().String())
+	if len(args) == 1 {
+		note, err := json.Marshal(hub.Running{Address: ln.Addr().String(), Pid: os.Getpid()})
+		ts.Check(err)
+		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), "hub.json"), note, 0o600))
+	}
+}
+
+// save NAME puts stdout without its last newline into a variable.
+func cmdSave(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: save variable")
+	}
+	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+type versionCmd struct {
+	asJSON
+}
+
+func (c *versionCmd) Run(s std) error {
+	revision := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, one := range info.Settings {
+			if one.Key == "vcs.revision" {
+				revision = one.Value
+			}
+		}
+	}
+	if c.JSON {
+		return s.json(map[string]any{
+			"name": "stoa", "version": mcp.Release, "revision": revision,
+			"go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "protocols": mcp.Versions,
+		})
+	}
+	if len(revision) > 12 {
+		revision = revision[:12]
+	}
+	line := strings.Join(strings.Fields(fmt.Sprintf("stoa %s %s %s %s/%s", mcp.Release, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)), " ")
+	_, err := fmt.Fprintf(s.out, "%s\nspeaks MCP %s\n", line, strings.Join(mcp.Versions, ", "))
+	return err
+}
