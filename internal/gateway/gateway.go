@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/call"
@@ -26,12 +27,16 @@ type Gateway struct {
 	pool     *upstream.Pool
 	door     *call.Door
 	audience mcp.Audience
+	patient  time.Time // until when lists wait for upstreams that are starting
 	stop     func()
 }
 
-// Open returns the face over what cat and pool hold. Close ends it.
-func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door) *Gateway {
-	g := &Gateway{cat: cat, pool: pool, door: door}
+// Open returns the face over what cat and pool hold. Close ends it. For
+// patience from now on, lists wait for upstreams that are still starting, since
+// a client that has just come with the hub would otherwise be told of nothing;
+// afterwards they wait for nobody.
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, patience time.Duration) *Gateway {
+	g := &Gateway{cat: cat, pool: pool, door: door, patient: time.Now().Add(patience)}
 	g.stop = cat.Watch(g.changed)
 	pool.Hear(g.heard)
 	return g
@@ -124,19 +129,35 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (m
 }
 
 // ensure reads the catalogues of upstreams that are read only when asked for,
-// and gives the others a moment to connect when the hub has just started.
+// and gives the others a moment to start when the hub has just started.
 func (g *Gateway) ensure(ctx context.Context, c *mcp.Client) {
-	ctx, cancel := context.WithTimeout(ctx, firstList)
-	defer cancel()
+	var waiting []*upstream.Upstream
+	snap := g.cat.Now()
+	starting := time.Now().Before(g.patient)
 	for _, u := range g.pool.All() {
-		if allowed(c)(u.Name()) {
-			u.Settle(ctx)
+		if snap.Of(u.Name()) == nil && allowed(c)(u.Name()) && (starting || u.Lazy()) {
+			waiting = append(waiting, u)
 		}
 	}
+	if len(waiting) == 0 {
+		return
+	}
+	until := g.patient
+	if !starting {
+		until = time.Now().Add(askedFor)
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, u := range waiting {
+		wg.Go(func() { u.Settle(ctx) })
+	}
+	wg.Wait()
 }
 
-// firstList is how long a list waits for upstreams that have never answered.
-const firstList = 2 * time.Second
+// askedFor is how long a list waits for upstreams that are dialled only when
+// somebody asks for them.
+const askedFor = 2 * time.Second
 
 // hints are the cache hints of a merged list: the shortest life and the
 // narrowest scope of its parts.

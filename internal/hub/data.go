@@ -174,6 +174,21 @@ func (v *verifier) Verify(ctx context.Context, token string) (*auth.Principal, e
 	return v.tokens.Verify(ctx, token)
 }
 
+// needed fails if nobody could come in by a token: a listener that needs one
+// would serve nobody, and its owner would wonder why.
+func (v *verifier) needed() error {
+	tokens, err := v.tokens.List()
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if t.Expires.IsZero() || t.Expires.After(time.Now()) {
+			return nil
+		}
+	}
+	return errors.New("an address that is not loopback needs a token, and there is none: run `stoa token create NAME` with the same --data first")
+}
+
 // id is a name for the folder that tells nothing of where it is.
 func (d *dataDir) id() string {
 	sum := sha256.Sum256([]byte(d.path))

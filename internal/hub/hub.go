@@ -89,7 +89,11 @@ func Open(opts Options) (*Hub, error) {
 	h.cat = catalog.New(50 * time.Millisecond)
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
 	door := call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
-	h.gateway = gateway.Open(h.cat, h.pool, door)
+	patience := time.Second
+	if opts.Temporary { // its client waits for it anyway
+		patience = 5 * time.Second
+	}
+	h.gateway = gateway.Open(h.cat, h.pool, door, patience)
 	h.router = router.Open(h.cat, h.pool, door)
 	h.sessions = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Sessions: h.sessions})

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -15,7 +16,17 @@ import (
 
 // server returns the HTTP server of one listener.
 func (h *Hub) server(ln net.Listener) (*http.Server, error) {
-	handler, err := h.Handler(isLoopback(ln.Addr()))
+	loopback := isLoopback(ln.Addr())
+	if !loopback {
+		v, ok := h.tokens.(*verifier)
+		if !ok {
+			return nil, errors.New("a temporary hub serves loopback addresses only")
+		}
+		if err := v.needed(); err != nil {
+			return nil, err
+		}
+	}
+	handler, err := h.Handler(loopback)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +69,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("GET /readyz", g.Public(http.HandlerFunc(h.readyz)))
 	mux.Handle("GET /metrics", g.Public(h.metrics.Handler()))
 	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
+	mux.Handle("/", g.Public(http.HandlerFunc(h.notFound)))
 	return h.recovered(mux), nil
 }
 
@@ -130,6 +142,12 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": mcp.Release, "mcp": "/mcp", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
+}
+
+func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {
+	f := fault.New(fault.UnknownAgent, "", "there is nothing at %s", r.URL.Path)
+	f.Hint = "MCP is at /mcp, single agents are at /mcps/{agent}/mcp; GET / lists the rest."
+	h.endpoint.Refuse(w, r, f)
 }
 
 func reply(w http.ResponseWriter, status int, v any) {

@@ -65,6 +65,9 @@ func (o *Options) defaults() {
 	}
 }
 
+// Lazy reports whether the upstream is dialled only when it is asked for.
+func (u *Upstream) Lazy() bool { return u.opts.Lazy }
+
 // State is where an upstream stands.
 type State string
 
