@@ -180,7 +180,7 @@ func accepts(r *http.Request) (sse, rather bool) {
 // stream returns the answer of this exchange.
 func (x *exchange) stream(ctx context.Context, modern bool, s *session) *httpStream {
 	sse, rather := accepts(x.r)
-	return &httpStream{ctx: ctx, id: x.m.ID, modern: modern, sse: sse, want: rather, session: s, w: x.w}
+	return &httpStream{ctx: ctx, id: x.m.ID, modern: modern, agent: x.scope != "", sse: sse, want: rather, session: s, w: x.w}
 }
 
 // run answers a request by the handler.

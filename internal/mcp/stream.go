@@ -29,6 +29,7 @@ type httpStream struct {
 	ctx       context.Context
 	id        []byte
 	modern    bool
+	agent     bool     // the face is that of a single agent
 	sse       bool     // the client accepts an event stream
 	want      bool     // answer by an event stream even if only the response comes
 	session   *session // where answers to Ask arrive; nil if there is none
@@ -216,7 +217,9 @@ func (s *httpStream) finish(resp Response, err error) {
 	if err != nil {
 		f := fault.Of(err)
 		object, result = f.Wire(s.modern), nil
-		status = f.Status(s.modern)
+		if status = f.Status(s.modern); status >= 500 && !(s.agent && f.Kind == fault.Unreachable) {
+			status = http.StatusOK // the request is answered; only the router of an agent calls it a bad gateway
+		}
 	} else if object != nil && s.modern {
 		status = statusOfCode(errorCode(object))
 	}
