@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -60,18 +59,15 @@ func (r *reach) running(ctx context.Context, data string) (*client, error) {
 	if data == "" {
 		return nil, nil
 	}
-	note, err := hub.ReadRunning(data)
-	if errors.Is(err, fs.ErrNotExist) {
+	note := noted(data)
+	if note == nil {
 		return nil, nil
-	}
-	if err != nil || note.Address == "" {
-		return nil, nil // half written or damaged: no hub that could be asked
 	}
 	c := newClient(&url.URL{Scheme: "http", Host: dialable(note.Address)}, r.Token)
 	who, err := c.probe(ctx)
 	if err != nil {
 		c.close()
-		if isTimeout(err) && alive(note.Pid) && ctx.Err() == nil {
+		if isTimeout(err) && ctx.Err() == nil {
 			return nil, failed(exitUnreachable, fmt.Sprintf("Look at process %d, and stop it if it hangs.", note.Pid),
 				"ask the hub at http://%s: no answer within %v", note.Address, probeTime)
 		}
@@ -96,10 +92,37 @@ func (r *reach) remote(ctx context.Context, address, token string) (*client, err
 		c.close()
 		return nil, failed(exitUnreachable, "Check the address, or leave --hub out to use the hub of the data folder.", "ask the hub at %s: %w", address, err)
 	}
-	if cfg, _, err := r.load(nil); err == nil && who.Data == hub.DataID(cfg.Data) {
+	if cfg, _, err := r.load(nil); err == nil && who.Data == hub.DataID(cfg.Data) && isAt(noted(cfg.Data), u) {
 		return c.trust(cfg.Data), nil
 	}
 	return c, nil
+}
+
+// noted is what a data folder says of its hub; nil if that does not run any
+// more. Who then has its address could say anything, and must not get the
+// folder's token for it: so the process has to be alive, and ours.
+func noted(data string) *hub.Running {
+	note, err := hub.ReadRunning(data)
+	if err != nil || note.Address == "" || note.Pid <= 0 || syscall.Kill(note.Pid, 0) != nil {
+		return nil // none, half written, or left behind
+	}
+	return note
+}
+
+// isAt reports whether the hub of a data folder is what a URL leads to.
+func isAt(note *hub.Running, u *url.URL) bool {
+	if note == nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	loopback := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	for _, address := range note.Addresses {
+		_, port, err := net.SplitHostPort(address)
+		if err == nil && port == u.Port() && (loopback || address == u.Host) {
+			return true
+		}
+	}
+	return false
 }
 
 // hubURL reads the address of a hub as people write it.
@@ -131,8 +154,6 @@ func dialable(address string) string {
 	}
 	return net.JoinHostPort(host, port)
 }
-
-func alive(pid int) bool { return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func isTimeout(err error) bool {
 	n, ok := errors.AsType[net.Error](err)

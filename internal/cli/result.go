@@ -69,5 +69,10 @@ func (b block) text() string {
 
 // placeholder stands for bytes that are no text.
 func placeholder(what, mime, data string) string {
-	return strings.Join(strings.Fields(fmt.Sprintf("[%s %s, %d bytes; use --json to see it]", what, mime, base64.StdEncoding.DecodedLen(len(data)))), " ")
+	bare := strings.TrimRight(data, "=")
+	size := base64.RawStdEncoding.DecodedLen(len(bare))
+	if mime != "" {
+		what += " " + mime
+	}
+	return fmt.Sprintf("[%s, %d bytes; use --json to see it]", what, size)
 }

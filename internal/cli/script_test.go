@@ -53,6 +53,7 @@ func alpha(work string) peer.Spec {
 			{Name: "region", RawDefinition: `{"name":"region","inputSchema":{"type":"object","properties":{"where":{"type":"string","x-mcp-header":"Where"}}}}`},
 			{Name: "no", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"text","text":"the tool is closed"}],"isError":true,"resultType":"complete"}`}},
 			{Name: "picture", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}],"resultType":"complete"}`}},
+			{Name: "needs", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"resultType":"input_required","requestState":"s","inputRequests":{}}`}},
 			{Name: "rude", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32099,"message":"not today","data":"just a text"}`}},
 			{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * time.Second}},
 			{Name: "hang", Behaviour: peer.Do(peer.Hang)},

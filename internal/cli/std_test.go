@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hub"
 )
 
 func TestTable(t *testing.T) {
@@ -44,6 +46,19 @@ func TestHubURL(t *testing.T) {
 		u, err := hubURL(address)
 		if (err != nil) != (want == "") || err == nil && u.String() != want {
 			t.Errorf("%s: %v, %v; want %s", address, u, err, want)
+		}
+	}
+}
+
+func TestIsAt(t *testing.T) {
+	note := &hub.Running{Addresses: []string{"127.0.0.1:80", "[::]:81", "10.0.0.1:82"}}
+	for address, want := range map[string]bool{
+		"http://127.0.0.1:80": true, "http://localhost:80": true, "http://[::1]:81": true, "http://10.0.0.1:82": true,
+		"http://127.0.0.1:83": false, "https://127.0.0.1:80": false, "http://10.0.0.2:82": false, "http://other:80": false,
+	} {
+		u, err := url.Parse(address)
+		if err != nil || isAt(note, u) != want || isAt(nil, u) {
+			t.Errorf("%s: %v, %v; want %v", address, isAt(note, u), err, want)
 		}
 	}
 }
