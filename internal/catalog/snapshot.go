@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/spell"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -151,56 +152,24 @@ func (s *Snapshot) unknown(k Kind, name string, allowed func(string) bool) error
 	return f
 }
 
-// near lists the exposed names that are closest to a misspelt one.
+// near lists the exposed names that are closest to a misspelt one, which may
+// have been meant as an upstream's own name.
 func (s *Snapshot) near(k Kind, name string, allowed func(string) bool) []string {
-	type scored struct {
-		name string
-		d    int
-	}
-	var all []scored
-	limit := max(2, len(name)/4)
+	var exposed, bare []string
+	whose := map[string]string{}
 	for _, it := range s.items[k] {
-		if !allowed(it.Upstream) || len(all) > 10000 {
-			continue
-		}
-		d := min(distance(name, it.Exposed, limit), distance(name, it.Name, limit))
-		if d <= limit {
-			all = append(all, scored{it.Exposed, d})
+		if allowed(it.Upstream) {
+			exposed, bare = append(exposed, it.Exposed), append(bare, it.Name)
+			whose[it.Name] = it.Exposed
 		}
 	}
-	slices.SortStableFunc(all, func(a, b scored) int { return a.d - b.d })
-	var out []string
-	for _, a := range all[:min(3, len(all))] {
-		out = append(out, a.name)
-	}
-	return out
-}
-
-// distance is the edit distance of a and b, or more than limit if it is.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d > limit || -d > limit || len(a) > 128 {
-		return limit + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev, best := row[0], i+1
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := prev
-			if a[i] != b[j] {
-				cost = 1 + min(prev, row[j], row[j+1])
-			}
-			prev, row[j+1] = row[j+1], cost
-			best = min(best, cost)
-		}
-		if best > limit {
-			return limit + 1
+	near := spell.Near(name, exposed, 3)
+	for _, b := range spell.Near(name, bare, 3-len(near)) {
+		if !slices.Contains(near, whose[b]) {
+			near = append(near, whose[b])
 		}
 	}
-	return row[len(b)]
+	return near
 }
 
 // Route finds whose resource a URI is, and the URI that upstream knows it by.

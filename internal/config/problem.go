@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/stoahub/stoa/internal/spell"
 )
 
 // Problem is one thing wrong with the configuration.
@@ -65,53 +67,9 @@ func render(file string, line, column int, pointer, text, hint string) string {
 	return b.String()
 }
 
-// nearest returns the word of words that key most likely was meant to be, or
-// "". Case, dashes and underscores are not counted as mistakes, since they are
-// how the same key differs between hosts.
-func nearest(key string, words []string) string {
-	plain := func(s string) []rune {
-		return []rune(strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(s)))
-	}
-	k := plain(key)
-	if len(k) > 64 {
-		return ""
-	}
-	best, limit := "", max(1, len(k)/3)+1
-	for _, w := range words {
-		if d := distance(k, plain(w)); d < limit {
-			best, limit = w, d
-		}
-	}
-	return best
-}
-
-// distance is the number of characters to insert, drop, replace or swap with
-// their neighbour to make b of a.
-func distance(a, b []rune) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
-}
-
 // didYouMean is the hint for an unknown word.
 func didYouMean(key string, words []string) string {
-	if w := nearest(key, words); w != "" {
+	if w := spell.Nearest(key, words); w != "" {
 		return fmt.Sprintf("did you mean %q?", w)
 	}
 	return "known here: " + strings.Join(words, ", ")

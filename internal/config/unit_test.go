@@ -26,15 +26,6 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	words := []string{"command", "args", "timeoutMs", "maxTimeoutMs", "url"}
-	for key, want := range map[string]string{"comand": "command", "timeout_ms": "timeoutMs", "ULR": "url", "arg": "args", "Command": "command", "xyzzy": "", "": "", strings.Repeat("x", 1000): ""} {
-		if got := nearest(key, words); got != want {
-			t.Errorf("nearest(%.20q) = %q, want %q", key, got, want)
-		}
-	}
-}
-
 func TestEnvFile(t *testing.T) {
 	dir := folder(t, ".env", "\ufeff# c\r\nA=1\r\n\nexport B = two words # c\nC='#$x'\nD=\"a\\\"b\\tc\\q\" # c\nE=\"line1\nline2\"\nF=\nG=a#b\nH= # only a comment\n")
 	var r report

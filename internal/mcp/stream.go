@@ -15,11 +15,10 @@ var errCannotAsk = fault.New(fault.MissingCapability, "", "the client cannot be 
 
 // Header values shared by all answers; net/http does not change them.
 var (
-	jsonType   = []string{"application/json"}
-	sseType    = []string{"text/event-stream"}
-	noCache    = []string{"no-cache, no-transform"}
-	noBuffer   = []string{"no"}
-	noSniffing = []string{"nosniff"}
+	jsonType = []string{"application/json"}
+	sseType  = []string{"text/event-stream"}
+	noCache  = []string{"no-cache, no-transform"}
+	noBuffer = []string{"no"}
 )
 
 // A httpStream is the answer to one POST. It stays undecided between plain

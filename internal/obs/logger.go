@@ -34,7 +34,7 @@ func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log format %q: use auto, text or json", format)
 	}
-	return slog.New(tint.NewHandler(w, &tint.Options{
+	return slog.New(tint.NewTextHandler(w, &tint.Options{
 		Level:       least,
 		TimeFormat:  "15:04:05.000",
 		NoColor:     !terminal || os.Getenv("NO_COLOR") != "",

@@ -7,6 +7,8 @@ import (
 
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/stoahub/stoa/internal/spell"
 )
 
 // collector gathers the leaves of a tree of validation errors.
@@ -74,7 +76,7 @@ func (c *collector) missing(at, names []string, message string) {
 	given, _ := lookup(c.v, at).(map[string]any)
 	for _, name := range names {
 		f := Fault{Message: message}
-		if near := closest(name, keys(given)); near != "" && !slices.Contains(names, near) {
+		if near := spell.Nearest(name, keys(given)); near != "" && !slices.Contains(names, near) {
 			f.Close = near
 			f.Message += "; did you mean it by " + quote(near) + "?"
 		}
@@ -108,7 +110,7 @@ func (c *collector) unknown(e *js.ValidationError, names []string) {
 	}
 	for _, name := range names {
 		f := Fault{Message: "is not a property of this schema"}
-		if near := closest(name, declared); near != "" {
+		if near := spell.Nearest(name, declared); near != "" {
 			f.Close = near
 			f.Message += "; did you mean " + quote(near) + "?"
 		} else if len(declared) > 0 && len(declared) <= maxAllowed {

@@ -10,6 +10,8 @@ import (
 
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/stoahub/stoa/internal/spell"
 )
 
 // sentence says what is wrong in a clause whose subject is the value.
@@ -27,7 +29,7 @@ func sentence(k js.ErrorKind) Fault {
 					names = append(names, w)
 				}
 			}
-			if f.Close = closest(got, names); f.Close != "" {
+			if f.Close = spell.Nearest(got, names); f.Close != "" {
 				f.Message += "; did you mean " + quote(f.Close) + "?"
 			}
 		}
