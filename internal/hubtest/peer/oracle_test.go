@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 an oracle has to speak what is deprecated, too
+
 package peer
 
 import (
