@@ -56,7 +56,18 @@ const description = "One hub between AI clients and the MCP servers, agents and 
 
 // Main runs the command line and returns the exit code.
 func Main(args []string) int {
+	probeProcesses()
 	return run(args[1:], std{os.Stdin, os.Stdout, os.Stderr})
+}
+
+// probeProcesses makes package os find out now how to start processes. It does
+// so by a child that shares our memory and has our signal handlers, so that a
+// Ctrl-C, which goes to both, may crash us while it lives (seen with Go 1.26).
+// At the first server that is started a Ctrl-C is likely; here it is not.
+func probeProcesses() {
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Release() // it was only looked for
+	}
 }
 
 func run(args []string, s std) int {

@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  cmdExits,
+			"until":  cmdUntil,
 			"await":  cmdAwait,
 			"up":     cmdUp,
 			"signal": cmdSignal,
@@ -144,6 +145,22 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// until PATTERN program args… runs a program until it prints text of that form:
+// a server that fails is tried again and again, and looks better in between.
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until pattern program [arguments]")
+	}
+	form := regexp.MustCompile("(?m)" + args[0])
+	poll(ts, "until "+args[0], func() error {
+		err := ts.Exec(args[1], args[2:]...)
+		if said := ts.ReadFile("stdout") + ts.ReadFile("stderr"); !form.MatchString(said) {
+			return fmt.Errorf("%q (%v)", said, err)
+		}
+		return nil
+	})
+}
+
 // await FILE PATTERN waits until a file has text of that form.
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
@@ -159,8 +176,8 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// up waits until the hub of a data folder answers, and puts its address into
-// $HUB and its process into $PID.
+// up waits until the hub of a data folder has reached all its servers, and puts
+// its address into $HUB and $ADDRESS and its process into $PID.
 func cmdUp(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: up [folder]")
@@ -175,15 +192,42 @@ func cmdUp(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			return err
 		}
-		resp, err := client.Get("http://" + note.Address + "/healthz")
-		if err != nil {
-			return err
-		}
 		ts.Setenv("HUB", "http://"+note.Address)
 		ts.Setenv("ADDRESS", note.Address)
 		ts.Setenv("PID", strconv.Itoa(note.Pid))
-		return resp.Body.Close()
+		return reached(client, "http://"+note.Address+"/mcps")
 	})
+}
+
+// reached fails unless the lists of all agents have been read.
+func reached(client *http.Client, url string) error {
+	var all struct{ Agents []struct{ Name string } }
+	if err := fetch(client, url, &all); err != nil {
+		return err
+	}
+	for _, a := range all.Agents {
+		var one struct {
+			State string
+			Stale bool
+			Tools int
+		}
+		if err := fetch(client, url+"/"+a.Name, &one); err != nil {
+			return err
+		}
+		if one.State != "connected" || one.Stale || one.Tools == 0 {
+			return fmt.Errorf("server %s: %+v", a.Name, one)
+		}
+	}
+	return nil
+}
+
+func fetch(client *http.Client, url string, into any) error {
+	resp, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(into)
 }
 
 // signal NAME PID sends a signal.
