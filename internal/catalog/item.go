@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -60,6 +61,12 @@ type Item struct {
 
 // Ref is the item's name across upstreams.
 func (i *Item) Ref() string { return i.Upstream + ":" + i.Name }
+
+// compare orders lists. Templates of several upstreams may have one name, so
+// that the name alone would not tell where a page ended.
+func (i *Item) compare(exposed, upstream string) int {
+	return cmp.Or(strings.Compare(i.Exposed, exposed), strings.Compare(i.Upstream, upstream))
+}
 
 // Parse makes an Item of a definition. It fails only if the definition has no
 // usable name.

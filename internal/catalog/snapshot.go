@@ -67,7 +67,7 @@ func build(sources map[string]*Lists) *Snapshot {
 	}
 	s.collide()
 	for k := range kinds {
-		slices.SortStableFunc(s.items[k], func(a, b *Item) int { return strings.Compare(a.Exposed, b.Exposed) })
+		slices.SortStableFunc(s.items[k], func(a, b *Item) int { return a.compare(b.Exposed, b.Upstream) })
 	}
 	return s
 }
@@ -173,10 +173,14 @@ func (s *Snapshot) near(k Kind, name string, allowed func(string) bool) []string
 }
 
 // Route finds whose resource a URI is, and the URI that upstream knows it by.
-// It tries, in order: the prefixed form, the lists, the templates, and the
-// only upstream with resources of that scheme.
+// It tries, in order: the prefixed form of a listed resource, the lists, the
+// prefixed form of any other, the templates, and the only upstream with
+// resources of that scheme. A URI that merely looks prefixed, such as
+// git+ssh://host where there is an upstream git, is thus found if it is listed.
 func (s *Snapshot) Route(uri string, allowed func(upstream string) bool) (upstream, own string, err error) {
-	if up, rest, ok := strings.Cut(uri, "+"); ok && s.sources[up] != nil && allowed(up) && strings.Contains(rest, ":") {
+	up, rest, prefixed := strings.Cut(uri, "+")
+	prefixed = prefixed && s.sources[up] != nil && allowed(up) && strings.Contains(rest, ":")
+	if prefixed && slices.ContainsFunc(s.uris[rest], func(it *Item) bool { return it.Upstream == up }) {
 		return up, rest, nil
 	}
 	for _, it := range s.uris[uri] {
@@ -184,8 +188,11 @@ func (s *Snapshot) Route(uri string, allowed func(upstream string) bool) (upstre
 			return it.Upstream, uri, nil
 		}
 	}
+	if prefixed {
+		return up, rest, nil
+	}
 	for _, it := range s.items[Template] {
-		if it.pattern != nil && allowed(it.Upstream) && it.pattern.MatchString(uri) || it.Name == uri {
+		if allowed(it.Upstream) && (it.Name == uri || it.pattern != nil && it.pattern.MatchString(uri)) {
 			return it.Upstream, uri, nil
 		}
 	}
@@ -232,24 +239,24 @@ func (s *Snapshot) Page(k Kind, cursor string, allowed func(upstream string) boo
 		if err != nil || len(b) == 0 || b[0] != 'a'+byte(k) {
 			return nil, fault.New(fault.InvalidParams, k.Method(), "the cursor is none of ours")
 		}
-		last := string(b[1:])
-		start = sort.Search(len(items), func(i int) bool { return items[i].Exposed > last })
+		upstream, name, _ := strings.Cut(string(b[1:]), " ")
+		start = sort.Search(len(items), func(i int) bool { return items[i].compare(name, upstream) > 0 })
 	}
 	out := append(append([]byte{'"'}, k.Member()...), `":[`...)
-	n, last := 0, ""
+	n, last := 0, (*Item)(nil)
 	for _, it := range items[start:] {
 		if !allowed(it.Upstream) {
 			continue
 		}
 		if n > 0 && (n >= pageItems || len(out)+len(it.Shown) > pageBytes) {
-			next := base64.RawURLEncoding.EncodeToString(append([]byte{'a' + byte(k)}, last...))
+			next := base64.RawURLEncoding.EncodeToString(append([]byte{'a' + byte(k)}, last.Upstream+" "+last.Exposed...))
 			return append(append(append(out, `],"nextCursor":"`...), next...), '"'), nil
 		}
 		if n > 0 {
 			out = append(out, ',')
 		}
 		out = append(out, it.Shown...)
-		n, last = n+1, it.Exposed
+		n, last = n+1, it
 	}
 	return append(out, ']'), nil
 }
