@@ -344,6 +344,9 @@ func (c *HTTPConn) shut(err error) {
 
 // Close ends the connection; a legacy session is deleted on the server.
 func (c *HTTPConn) Close() {
+	c.mu.Lock()
+	c.closed = true // what the server does now is no loss
+	c.mu.Unlock()
 	if s := c.session.Load(); s != nil && c.flight.failure() == nil {
 		ctx, stop := context.WithTimeout(c.ctx, 2*time.Second)
 		req := (&http.Request{Method: http.MethodDelete, URL: c.url, Host: c.url.Host, Header: *c.posted.Load(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -357,18 +360,22 @@ func (c *HTTPConn) Close() {
 }
 
 // Hear opens the stream of a legacy session and keeps it open, with back-off,
-// until the connection ends. A server without one is left in peace. broken is
-// called each time the stream ended, since what was sent meanwhile is lost.
-func (c *HTTPConn) Hear(wait func(attempt int) time.Duration, broken func()) {
+// until the connection ends. A server without one is left in peace. missed is
+// called each time the stream opened or ended, and when it is known that there
+// will be none, since what the server would have said before is lost.
+func (c *HTTPConn) Hear(wait func(attempt int) time.Duration, missed func()) {
 	c.background(func() {
 		for attempt := 0; ; attempt++ {
-			opened, again := c.hearOnce()
-			if !again {
+			opened, again := c.hearOnce(missed)
+			if c.isClosed() {
 				return
 			}
-			if opened {
+			if opened || !again {
 				attempt = 0
-				broken()
+				missed()
+			}
+			if !again {
+				return
 			}
 			select {
 			case <-time.After(wait(attempt)):
@@ -379,7 +386,13 @@ func (c *HTTPConn) Hear(wait func(attempt int) time.Duration, broken func()) {
 	})
 }
 
-func (c *HTTPConn) hearOnce() (opened, again bool) {
+func (c *HTTPConn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func (c *HTTPConn) hearOnce(onOpen func()) (opened, again bool) {
 	h := c.posted.Load().Clone()
 	h["Accept"] = sseType
 	delete(h, "Content-Type")
@@ -393,11 +406,12 @@ func (c *HTTPConn) hearOnce() (opened, again bool) {
 	case resp.StatusCode == http.StatusNotFound && c.session.Load() != nil:
 		c.shut(ErrSessionLost)
 		return false, false
-	case resp.StatusCode >= 400 && resp.StatusCode < 500 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
+	case resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented:
+		return false, true // it may be a proxy whose server is being restarted
+	case resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
 		return false, false
-	case resp.StatusCode != http.StatusOK:
-		return false, true
 	}
+	onOpen()
 	in := wire.NewEventReader(resp.Body, c.flight.opts.MessageBytes)
 	var m wire.Message
 	for {

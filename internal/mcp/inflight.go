@@ -5,6 +5,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -17,6 +18,7 @@ type pending struct {
 	id     int64
 	stream Stream
 	wg     sync.WaitGroup // requests of the server on behalf of this one
+	sent   atomic.Bool    // over a pipe: it has been written
 
 	mu     sync.Mutex
 	over   bool
@@ -259,7 +261,14 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 		if cancel != nil {
 			cancel()
 		}
-	case NoteToolsChanged, NotePromptsChanged, NoteResourcesChanged, NoteResourceUpdated, noteAcknowledged:
+	case noteAcknowledged:
+		if on == nil {
+			if id, ok := parseID(wire.Get(m.Param("_meta"), metaSubscription)); ok {
+				on = f.get(id)
+			}
+		}
+		to(on)
+	case NoteToolsChanged, NotePromptsChanged, NoteResourcesChanged, NoteResourceUpdated:
 		f.opts.Note(m.Method, clone(m.Params))
 	default:
 		if on != nil {

@@ -57,9 +57,8 @@ type leanConn struct {
 }
 
 const (
-	leanIdle  = 256              // connections kept
-	leanAge   = 60 * time.Second // how long one is kept unused
-	leanFresh = 5 * time.Millisecond
+	leanIdle  = 256                    // connections kept
+	leanAge   = 60 * time.Second       // how long one is kept unused
 	leanDrain = 200 * time.Millisecond // to wait for the end of an answer that we have all of
 )
 
@@ -96,7 +95,7 @@ func (t *lean) take() *leanConn {
 		c := t.idle[len(t.idle)-1]
 		t.idle = t.idle[:len(t.idle)-1]
 		t.mu.Unlock()
-		if rest := time.Since(c.since); rest < leanFresh || rest < leanAge && quiet(c.Conn) {
+		if time.Since(c.since) < leanAge && quiet(c.Conn) {
 			return c
 		}
 		c.Close()

@@ -73,7 +73,7 @@ func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Me
 			honoured.URIs = append(honoured.URIs, uri)
 		}
 	}
-	sub.listener.Filter = honoured
+	sub.listener.Filter.URIs = honoured.URIs // the rest of it is in use already
 	ack, _ := json.Marshal(honoured)
 	return sub, sub.tag(append(append([]byte(`{"notifications":`), ack...), '}')), nil
 }

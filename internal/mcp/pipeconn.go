@@ -25,11 +25,18 @@ type PipeConn struct {
 	terms
 	flight  inflight
 	w       io.WriteCloser
-	frames  chan *buffer // to the writing goroutine
+	frames  chan frame // to the writing goroutine
 	done    chan struct{}
+	wrote   chan struct{} // closed when the writing goroutine has ended
 	once    sync.Once
 	wg      sync.WaitGroup
 	garbage func(line []byte)
+}
+
+// frame is a message to write, with the request that it is, if it is one.
+type frame struct {
+	*buffer
+	p *pending
 }
 
 // PipeOver starts a connection that reads r and writes w. garbage, if not nil,
@@ -39,7 +46,7 @@ func PipeOver(r io.Reader, w io.WriteCloser, opts ConnOptions, garbage func(line
 	if garbage == nil {
 		garbage = func([]byte) {}
 	}
-	c := &PipeConn{w: w, frames: make(chan *buffer, 64), done: make(chan struct{}), garbage: garbage}
+	c := &PipeConn{w: w, frames: make(chan frame, 64), done: make(chan struct{}), wrote: make(chan struct{}), garbage: garbage}
 	c.flight.opts = opts
 	c.wg.Go(func() { c.read(wire.NewLineReader(r, opts.MessageBytes)) })
 	c.wg.Go(c.write)
@@ -66,14 +73,18 @@ func (c *PipeConn) shut(err error) {
 // write is the only goroutine that writes, so that a server that does not
 // read blocks its own callers and nobody else.
 func (c *PipeConn) write() {
+	defer close(c.wrote)
 	defer c.w.Close()
 	for {
 		select {
 		case <-c.done:
 			return
-		case b := <-c.frames:
-			_, err := c.w.Write(b.b)
-			b.free()
+		case f := <-c.frames:
+			_, err := c.w.Write(f.b)
+			f.free()
+			if err == nil && f.p != nil {
+				f.p.sent.Store(true)
+			}
 			if err != nil {
 				c.shut(fmt.Errorf("%w: write: %w", ErrLost, err))
 				return
@@ -82,15 +93,31 @@ func (c *PipeConn) write() {
 	}
 }
 
-// send queues one frame.
-func (c *PipeConn) send(ctx context.Context, frame func([]byte) []byte) error {
+// lost says what the end of the connection means for a request. One that was
+// not written to its end cannot have been begun.
+func (c *PipeConn) lost(p *pending, err error) error {
+	late := time.NewTimer(200 * time.Millisecond)
+	defer late.Stop()
+	select {
+	case <-c.wrote:
+	case <-late.C: // it is stuck in the middle of something
+		return err
+	}
+	if p.sent.Load() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotSent, err)
+}
+
+// send queues one frame; p is the request that it is, or nil.
+func (c *PipeConn) send(ctx context.Context, p *pending, build func([]byte) []byte) error {
 	b := newBuffer()
-	b.b = append(wire.OneLine(frame(b.b)), '\n')
+	b.b = append(wire.OneLine(build(b.b)), '\n')
 	if len(b.b) > c.flight.opts.MessageBytes {
 		return fault.New(fault.TooLarge, "", "the message of %d bytes is over the limit of %d", len(b.b), c.flight.opts.MessageBytes)
 	}
 	select {
-	case c.frames <- b:
+	case c.frames <- frame{b, p}:
 		return nil
 	case <-c.done:
 		return fmt.Errorf("%w: %w", ErrNotSent, c.Err())
@@ -100,7 +127,7 @@ func (c *PipeConn) send(ctx context.Context, frame func([]byte) []byte) error {
 }
 
 func (c *PipeConn) Notify(ctx context.Context, method string, params []byte) error {
-	return c.send(ctx, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, method, params) })
+	return c.send(ctx, nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, method, params) })
 }
 
 func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
@@ -116,7 +143,7 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		token = id
 	}
 	params := o.params(c.Era(), c.version(), token)
-	err = c.send(ctx, func(dst []byte) []byte { return wire.AppendRequest(dst, id, o.Method, params) })
+	err = c.send(ctx, p, func(dst []byte) []byte { return wire.AppendRequest(dst, id, o.Method, params) })
 	if err != nil {
 		return Response{}, err
 	}
@@ -132,7 +159,7 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 			case e.resp != nil:
 				return *e.resp, nil
 			case e.err != nil:
-				return Response{}, e.err
+				return Response{}, c.lost(p, e.err)
 			}
 			p.stream.Notify(e.method, e.params)
 		}
@@ -202,7 +229,7 @@ func (c *PipeConn) dispatch(m *wire.Message, buf *buffer) {
 func (c *PipeConn) reply(id []byte, resp Response, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
-	_ = c.send(ctx, func(dst []byte) []byte { // if it fails, the connection is lost, which is told elsewhere
+	_ = c.send(ctx, nil, func(dst []byte) []byte { // if it fails, the connection is lost, which is told elsewhere
 		switch {
 		case err != nil:
 			return wire.AppendError(dst, id, fault.Of(err).Wire(c.Era() == Modern))

@@ -106,6 +106,9 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing) (mcp.Response, erro
 	if err != nil {
 		return resp, err
 	}
+	if u.away.Load() {
+		u.wake() // it is back
+	}
 	if o.Client != nil && o.Client.Era != l.key.era {
 		return mcp.Translate(o.Method, resp, o.Client.Era)
 	}

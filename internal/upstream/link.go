@@ -32,6 +32,7 @@ type link struct {
 	busy  atomic.Int32 // calls that use it
 
 	listen chan struct{} // a token makes the listen stream open anew with what is wanted now
+	heard  reached       // modern: up to which change of subs the listen stream has what is wanted
 	level  atomic.Int32  // legacy: 1 + rank of the log level that was set; 0 if none
 	stop   context.CancelFunc
 	wg     sync.WaitGroup // goroutines that serve the link

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -56,9 +57,9 @@ func (u *Upstream) refresh() {
 	if idle {
 		return
 	}
-	defer u.settle.Do(func() { close(u.settled) })
 	l, err := u.link(u.ctx, nil)
 	if err != nil {
+		u.settle.Do(func() { close(u.settled) })
 		u.cat.MarkStale(u.opts.Name, true)
 		if u.ctx.Err() == nil {
 			u.wake()
@@ -70,19 +71,37 @@ func (u *Upstream) refresh() {
 	dirty := u.dirty
 	u.dirty = [4]bool{}
 	u.mu.Unlock()
-	if err := u.load(u.ctx, l, dirty); err != nil && u.ctx.Err() == nil {
+	if dirty == [4]bool{} {
+		return // a new connection says when it is time to read
+	}
+	defer u.settle.Do(func() { close(u.settled) })
+	err = u.load(u.ctx, l, dirty)
+	if err == nil {
+		u.mu.Lock()
+		u.relist.Reset()
+		if u.away.Swap(false) && u.links[l.key] == l {
+			u.failed = nil
+			u.setState(Connected, nil)
+		}
+		u.mu.Unlock()
+	} else if u.ctx.Err() == nil {
 		u.health("lists", "%v; what is offered is what it said last", err)
 		u.mu.Lock()
+		if u.links[l.key] == l && (errors.Is(err, mcp.ErrNotSent) || errors.Is(err, mcp.ErrLost)) {
+			// Over HTTP there is no connection whose end would tell.
+			u.away.Store(true)
+			u.failed = err
+			u.setState(Failed, err)
+		}
 		for k := range dirty {
 			u.dirty[k] = u.dirty[k] || dirty[k]
 		}
-		u.retryAt = time.Now().Add(u.backoff.Next())
+		rest := u.relist.Next()
 		u.mu.Unlock()
-		u.cat.MarkStale(u.opts.Name, true)
 		if !l.alive() {
 			return // what follows a lost connection wakes us again
 		}
-		time.AfterFunc(time.Until(u.retryAt), u.wake)
+		time.AfterFunc(rest, u.wake)
 	}
 }
 
@@ -123,8 +142,8 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 	if last := u.cat.Now().Of(u.opts.Name); last != nil {
 		next = *last
 	}
-	next.Stale = false
 	var bad error
+	known := u.cat.Now().Of(u.opts.Name) != nil
 	for k := range catalog.Kind(4) {
 		if !dirty[k] {
 			continue
@@ -141,8 +160,12 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 			bad = fmt.Errorf("%s: %w", k.Method(), err)
 			continue
 		}
-		next.Items[k] = items
+		next.Items[k], known = items, true
 	}
+	if !known && bad != nil {
+		return bad // nothing is known of it, which is not the same as that it has nothing
+	}
+	next.Stale = bad != nil
 	u.mu.Lock()
 	said := u.spoken
 	u.spoken = catalog.Which{}

@@ -2,12 +2,9 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
-	"math/rand/v2"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
-	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -29,20 +26,31 @@ func (u *Upstream) serve(ctx context.Context, l *link) {
 	if !u.primary(l) {
 		return
 	}
-	u.markDirty(catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template)
 	missed := func() { u.markDirty(catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template) }
 	if l.key.era == mcp.Modern {
 		l.wg.Go(func() { u.listen(ctx, l, missed) })
 		return
 	}
-	if h, ok := l.conn.(*mcp.HTTPConn); ok {
-		h.Hear(reopenAfter, missed)
-	}
 	l.wg.Go(func() { u.replay(ctx, l) })
+	h, ok := l.conn.(*mcp.HTTPConn)
+	if !ok {
+		missed()
+		return
+	}
+	// Lists are read once their changes are heard of, unless that takes long.
+	late := time.AfterFunc(openTime, missed)
+	h.Hear(reopenAfter, func() {
+		late.Stop()
+		missed()
+	})
 }
 
+// openTime is how long a server may take to open the stream on which it tells
+// of changes before it is used without.
+const openTime = 300 * time.Millisecond
+
 func reopenAfter(attempt int) time.Duration {
-	b := guard.NewBackoff(200*time.Millisecond, 30*time.Second, rand.Float64)
+	b := newBackoff()
 	d := b.Next()
 	for range min(attempt, 20) {
 		d = b.Next()
@@ -53,84 +61,6 @@ func reopenAfter(attempt int) time.Duration {
 // primary reports whether l is the connection that lists and listens.
 func (u *Upstream) primary(l *link) bool {
 	return l.key.client == "" && (l.key.era == mcp.Modern || !u.Eras().Has(mcp.Modern))
-}
-
-// listen keeps a subscriptions/listen stream open on a modern connection.
-func (u *Upstream) listen(ctx context.Context, l *link, missed func()) {
-	for attempt := 0; ctx.Err() == nil; {
-		f := u.wanted(l)
-		if f == nil {
-			select {
-			case <-l.listen:
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		began := time.Now()
-		again := u.listenOnce(ctx, l, f)
-		if again {
-			continue
-		}
-		if time.Since(began) > time.Minute {
-			attempt = 0
-		}
-		select {
-		case <-time.After(reopenAfter(attempt)):
-		case <-ctx.Done():
-			return
-		}
-		if attempt < 3 {
-			missed() // what changed while nobody listened
-		}
-		attempt++
-	}
-}
-
-// listenOnce listens with one filter. It reports whether to listen anew at
-// once, because something else is wanted now.
-func (u *Upstream) listenOnce(ctx context.Context, l *link, params []byte) (again bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		resp, _ := l.conn.Call(ctx, &mcp.Outgoing{Method: "subscriptions/listen", Raw: params, Fields: wire.Members(params)})
-		resp.Release()
-	}()
-	select {
-	case <-ended:
-		return false
-	case <-l.listen:
-		cancel()
-		<-ended
-		return true
-	case <-ctx.Done():
-		<-ended
-		return false
-	}
-}
-
-// wanted is what to listen for on l, as params; nil if nothing.
-func (u *Upstream) wanted(l *link) []byte {
-	f := mcp.Filter{
-		Tools:     l.hello.CanDo("tools", "listChanged"),
-		Prompts:   l.hello.CanDo("prompts", "listChanged"),
-		Resources: l.hello.CanDo("resources", "listChanged"),
-	}
-	u.mu.Lock()
-	for uri := range u.subs {
-		f.URIs = append(f.URIs, uri)
-	}
-	u.mu.Unlock()
-	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 {
-		return nil
-	}
-	b, err := json.Marshal(map[string]any{"notifications": f})
-	if err != nil {
-		return nil
-	}
-	return b
 }
 
 // replay subscribes a new legacy connection to what was subscribed to before.
@@ -168,6 +98,7 @@ func (u *Upstream) Subscribe(ctx context.Context, uri string) error {
 	u.mu.Lock()
 	u.subs[uri]++
 	first := u.subs[uri] == 1
+	u.subsGen++
 	u.mu.Unlock()
 	if !first {
 		return nil
@@ -203,6 +134,7 @@ func (u *Upstream) dropSubscription(uri string) (last bool) {
 		return false
 	}
 	delete(u.subs, uri)
+	u.subsGen++
 	return true
 }
 
@@ -213,10 +145,7 @@ func (u *Upstream) changeSubscription(ctx context.Context, method, uri string) e
 	}
 	defer l.release()
 	if l.key.era == mcp.Modern {
-		select {
-		case l.listen <- struct{}{}:
-		default:
-		}
+		u.relisten(ctx, l)
 		return nil
 	}
 	return u.tellSubscribed(ctx, l, method, uri)

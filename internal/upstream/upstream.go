@@ -30,21 +30,25 @@ type Upstream struct {
 	eras      atomic.Uint32 // mcp.Eras; 0 while unknown
 	settled   chan struct{} // closed when the first attempt to read the lists is over
 	settle    sync.Once
+	away      atomic.Bool   // the lists could not be read for want of a connection
 	reload    chan struct{} // a token asks the supervisor to load the lists in dirty
 
 	mu      sync.Mutex
 	links   map[key]*link
 	dialing map[key]*dialing
-	backoff *guard.Backoff
-	failed  error         // why the last dial failed; nil after a success
-	retryAt time.Time     // when to dial again after a failure
-	dirty   [4]bool       // lists that changed upstream
-	spoken  catalog.Which // lists of which the server said so
+	backoff *guard.Backoff // of dials that failed
+	deaths  *guard.Backoff // of connections that did not live long
+	relist  *guard.Backoff // of lists that could not be read
+	failed  error          // why the last dial failed; nil after a success
+	retryAt time.Time      // when to dial again after a failure
+	dirty   [4]bool        // lists that changed upstream
+	spoken  catalog.Which  // lists of which the server said so
 	state   State
 	since   time.Time
 	notes   map[string]string // health items by code
 	latency time.Duration     // of the last handshake
 	subs    map[string]int    // resource URIs with the number of those who listen
+	subsGen int               // counts changes of the keys of subs
 	level   int               // 1 + the most verbose log rank asked for; 0 if none
 	closed  bool
 	ctx     context.Context // ends with the upstream
@@ -66,8 +70,8 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
 		reload: make(chan struct{}, 1), settled: make(chan struct{}),
 		links: map[key]*link{}, dialing: map[key]*dialing{},
-		backoff: guard.NewBackoff(200*time.Millisecond, 30*time.Second, rand.Float64),
-		state:   Disconnected, since: time.Now(),
+		backoff: newBackoff(), deaths: newBackoff(), relist: newBackoff(),
+		state: Disconnected, since: time.Now(),
 		notes: map[string]string{}, subs: map[string]int{},
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
@@ -81,6 +85,10 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 		u.eras.Store(uint32(opts.Era))
 	}
 	return u
+}
+
+func newBackoff() *guard.Backoff {
+	return guard.NewBackoff(200*time.Millisecond, 30*time.Second, rand.Float64)
 }
 
 // Name is the upstream's name.
@@ -212,9 +220,17 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	u.pool.created.Add(1)
 	l := d.link
 	l.used.Store(time.Now().UnixNano())
+	if old := u.links[l.key]; old != nil {
+		// It has ended, and what tells of it comes too late to find it.
+		u.wg.Go(func() {
+			old.close()
+			u.pool.release()
+		})
+	}
 	u.links[l.key] = l
 	u.latency = time.Since(began)
 	u.failed = nil
+	u.away.Store(false)
 	u.backoff.Reset()
 	u.setState(Connected, nil)
 	ctx, cancel := context.WithCancel(u.ctx)
@@ -267,11 +283,12 @@ func (u *Upstream) lost(l *link) {
 			err := l.conn.Err()
 			u.failed = err
 			// One that lived for a while starts again at once; one that
-			// keeps dying is given longer and longer rests.
+			// keeps dying is given longer and longer rests, unless
+			// somebody calls it.
 			if time.Since(l.born) > 30*time.Second {
-				u.backoff.Reset()
+				u.deaths.Reset()
 			}
-			u.retryAt = time.Now().Add(u.backoff.Next())
+			u.retryAt = time.Now().Add(u.deaths.Next())
 			u.setState(Failed, u.explainLost(l, err))
 		}
 	}
