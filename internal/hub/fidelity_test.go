@@ -70,16 +70,18 @@ func TestLineBreaksInResults(t *testing.T) {
 	const pretty = "{\n  \"content\": [],\r\n\t\"resultType\": \"complete\"\n}"
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "pretty", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: pretty}}}}
 	for _, merged := range []bool{true, false} {
-		w := newWorld(t, cell{hubtest.Modern, "json", merged}, spec, worldOptions{})
-		w.client.Accept = "application/json"
-		if got := string(w.call("pretty", "").Result); got != pretty {
-			t.Errorf("in JSON: got %q, want %q", got, pretty)
-		}
-		w.client.Accept = "text/event-stream"
-		one := strings.NewReplacer("\n", " ", "\r", " ").Replace(pretty)
-		if got := string(w.call("pretty", "").Result); got != one {
-			t.Errorf("as an event: got %q, want %q", got, one)
-		}
+		t.Run(cell{merged: merged}.String(), func(t *testing.T) {
+			w := newWorld(t, cell{hubtest.Modern, "json", merged}, spec, worldOptions{})
+			w.client.Accept = "application/json"
+			if got := string(w.call("pretty", "").Result); got != pretty {
+				t.Errorf("in JSON: got %q, want %q", got, pretty)
+			}
+			w.client.Accept = "text/event-stream"
+			one := strings.NewReplacer("\n", " ", "\r", " ").Replace(pretty)
+			if got := string(w.call("pretty", "").Result); got != one {
+				t.Errorf("as an event: got %q, want %q", got, one)
+			}
+		})
 	}
 }
 
@@ -102,26 +104,30 @@ func TestDecoratedEventStream(t *testing.T) {
 	spec := oddSpec()
 	spec.HTTP.Decorated = true
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
-		w := newWorld(t, cell{era, "sse", true}, spec, worldOptions{})
-		w.client.Accept = "application/json"
-		got := strings.ReplaceAll(string(w.call("odd", "").Result), "\n", "")
-		if want := strings.ReplaceAll(odd, "\n", ""); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", era, got, want)
-		}
+		t.Run(string(era), func(t *testing.T) {
+			w := newWorld(t, cell{era, "sse", true}, spec, worldOptions{})
+			w.client.Accept = "application/json"
+			got := strings.ReplaceAll(string(w.call("odd", "").Result), "\n", "")
+			if want := strings.ReplaceAll(odd, "\n", ""); got != want {
+				t.Errorf("%s:\n got %s\nwant %s", era, got, want)
+			}
+		})
 	}
 }
 
 func TestPipeFaceKeepsBytes(t *testing.T) {
 	for _, transport := range []string{"stdio", "json", "sse"} {
-		w := newWorld(t, cell{hubtest.Modern, transport, true}, oddSpec(), worldOptions{})
-		p := w.Pipe(t)
-		p.Send(w.client.Request(`"a b"`, "tools/call", hubtest.ToolParams("up__odd", "")).Body)
-		if m := p.Next(); string(m.Result) != odd || string(m.ID) != `"a b"` {
-			t.Errorf("%s:\n got %s\nwant %s", transport, m.Raw, odd)
-		}
-		p.Send(w.client.Request(`-7`, "tools/call", hubtest.ToolParams("up__bad", "")).Body)
-		if m := p.Next(); string(m.Error) != oddError || string(m.ID) != `-7` {
-			t.Errorf("%s:\n got %s\nwant %s", transport, m.Raw, oddError)
-		}
+		t.Run(transport, func(t *testing.T) {
+			w := newWorld(t, cell{hubtest.Modern, transport, true}, oddSpec(), worldOptions{})
+			p := w.Pipe(t)
+			p.Send(w.client.Request(`"a b"`, "tools/call", hubtest.ToolParams("up__odd", "")).Body)
+			if m := p.Next(); string(m.Result) != odd || string(m.ID) != `"a b"` {
+				t.Errorf("%s:\n got %s\nwant %s", transport, m.Raw, odd)
+			}
+			p.Send(w.client.Request(`-7`, "tools/call", hubtest.ToolParams("up__bad", "")).Body)
+			if m := p.Next(); string(m.Error) != oddError || string(m.ID) != `-7` {
+				t.Errorf("%s:\n got %s\nwant %s", transport, m.Raw, oddError)
+			}
+		})
 	}
 }
