@@ -39,10 +39,14 @@ func primitive(raw []byte) (string, bool) {
 	return integer(string(raw))
 }
 
-// integer returns a number as a decimal integer, if it is one that every
+// integer returns a JSON number as a decimal integer, if it is one that every
 // implementation can hold.
 func integer(s string) (string, bool) {
 	const safe = 1<<53 - 1
+	// Go reads more than JSON allows: +1, 0x1p4, 1_000, Inf.
+	if s == "" || s[0] == '+' || strings.Trim(s, "0123456789+-.eE") != "" {
+		return "", false
+	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return strconv.FormatInt(n, 10), -safe <= n && n <= safe
 	}
