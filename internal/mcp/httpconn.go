@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +46,7 @@ func HTTPTo(u *url.URL, header http.Header, rt http.RoundTripper, opts ConnOptio
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &HTTPConn{url: u, header: header, rt: rt, done: make(chan struct{}), ctx: ctx, cancel: cancel}
 	c.flight.opts = opts
+	c.prepare()
 	return c
 }
 
@@ -99,11 +99,11 @@ func (c *HTTPConn) headers(o *Outgoing, method string) http.Header {
 }
 
 // post sends one message.
-func (c *HTTPConn) post(ctx context.Context, body []byte, h http.Header) (*http.Response, error) {
+func (c *HTTPConn) post(ctx context.Context, body *sentBody, h http.Header) (*http.Response, error) {
 	req := &http.Request{
 		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)), Body: &sentBody{Reader: bytes.NewReader(body), b: body},
+		ContentLength: int64(len(body.b)), Body: body,
 	}
 	resp, err := c.rt.RoundTrip(req.WithContext(ctx))
 	if err != nil && ctx.Err() != nil {
@@ -112,14 +112,33 @@ func (c *HTTPConn) post(ctx context.Context, body []byte, h http.Header) (*http.
 	return resp, err
 }
 
-// sentBody is a request's body that is whole in memory.
+// sentBody is a request's body that is whole in memory. A transport may go on
+// reading it after it has returned an answer or an error, so its memory must
+// not be used for anything else before taken says that all of it was read.
 type sentBody struct {
-	*bytes.Reader
-	b []byte
+	b     []byte
+	off   int
+	taken atomic.Bool
 }
 
-func (b *sentBody) Bytes() []byte { return b.b }
-func (b *sentBody) Close() error  { return nil }
+func (b *sentBody) Read(p []byte) (int, error) {
+	if b.off == len(b.b) {
+		return 0, io.EOF
+	}
+	n := copy(p, b.b[b.off:])
+	if b.off += n; b.off == len(b.b) {
+		b.taken.Store(true)
+	}
+	return n, nil
+}
+
+// Bytes is for a transport that copies them before it does anything else.
+func (b *sentBody) Bytes() []byte {
+	b.taken.Store(true)
+	return b.b
+}
+
+func (b *sentBody) Close() error { return nil }
 
 func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	p, err := c.flight.open(ctx, o)
@@ -134,9 +153,14 @@ func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		token = id
 	}
 	out := newBuffer()
-	defer out.free()
 	out.b = wire.AppendRequest(out.b, id, o.Method, o.params(c.Era(), c.version(), token))
-	resp, err := c.post(ctx, out.b, c.headers(o, o.Method))
+	body := &sentBody{b: out.b}
+	defer func() {
+		if body.taken.Load() {
+			out.free()
+		}
+	}()
+	resp, err := c.post(ctx, body, c.headers(o, o.Method))
 	if err != nil {
 		if ctx.Err() != nil {
 			c.cancelled(o, id)
@@ -234,6 +258,9 @@ type StatusError struct {
 
 func (e *StatusError) Error() string {
 	if e.Status == http.StatusOK {
+		if e.Err == nil {
+			return "the answer is no JSON-RPC response"
+		}
 		return fmt.Sprintf("the answer is no JSON-RPC response: %v", e.Err)
 	}
 	return fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
@@ -312,7 +339,7 @@ func (c *HTTPConn) reply(id []byte, resp Response, err error) {
 
 // send posts a message that has no answer.
 func (c *HTTPConn) send(ctx context.Context, frame []byte, h http.Header) error {
-	resp, err := c.post(ctx, frame, h)
+	resp, err := c.post(ctx, &sentBody{b: frame}, h)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,9 @@ type pending struct {
 	wg     sync.WaitGroup // requests of the server on behalf of this one
 	sent   atomic.Bool    // over a pipe: it has been written
 
-	mu     sync.Mutex
+	telling sync.Mutex // held while the client is told something, however slow it is
+
+	mu     sync.Mutex // never held while waiting for anyone
 	over   bool
 	stop   []context.CancelFunc
 	events []event
@@ -68,9 +70,12 @@ func (p *pending) take() []event {
 // tell hands a notification to the client unless the request has been
 // answered: nothing may follow a response.
 func (p *pending) tell(method string, params []byte) {
+	p.telling.Lock()
+	defer p.telling.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.over {
+	over := p.over
+	p.mu.Unlock()
+	if !over {
 		p.stream.Notify(method, params)
 	}
 }
@@ -97,6 +102,8 @@ func (p *pending) end() {
 		cancel()
 	}
 	p.mu.Unlock()
+	p.telling.Lock() // waits for the last one
+	p.telling.Unlock()
 	p.wg.Wait()
 }
 
@@ -305,8 +312,6 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 		return
 	}
 	method, params := m.Method, clone(m.Params)
-	// The lock of a call may be held while its client is slow; that must not
-	// keep all other calls waiting for f.mu.
 	registered := make(chan struct{})
 	cancel, ok := on.spawn(func(ctx context.Context) {
 		resp, err := on.stream.Ask(ctx, method, params)

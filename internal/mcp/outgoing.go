@@ -95,7 +95,7 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 		return changes
 	}
 	if o.Client != nil && o.Client.Era == Modern && o.Client.Version == version {
-		if caps := o.Client.Capabilities; bytes.Contains(caps, []byte(tasksExtension)) {
+		if caps := o.Client.Capabilities; wire.Get(wire.Get(caps, "extensions"), tasksExtension) != nil {
 			changes = append(changes, wire.Change{Name: metaClientCaps, Value: withoutTasks(caps)})
 		}
 		return changes

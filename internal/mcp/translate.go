@@ -41,6 +41,10 @@ func Translate(method string, resp Response, to Era) (Response, error) {
 					Hint: "Use a client that speaks " + ModernVersion + "."}
 			}
 			changes = append(changes, wire.Change{Name: "resultType"})
+		case "structuredContent":
+			if f.Value[0] != '{' { // the era knows objects only
+				changes = append(changes, wire.Change{Name: "structuredContent"})
+			}
 		case "ttlMs", "cacheScope":
 			if cacheable(method) {
 				changes = append(changes, wire.Change{Name: string(f.Name)})
