@@ -71,8 +71,10 @@ func (s *sage) call(ctx context.Context, req *Request) (Response, error) {
 		return s.wait(ctx, req)
 	case "release":
 		s.mu.Lock()
-		close(s.gate)
-		s.gate = nil
+		if s.gate != nil {
+			close(s.gate)
+			s.gate = nil
+		}
 		s.mu.Unlock()
 		return s.say(req, "released")
 	case "ask", "ask_briefly":
