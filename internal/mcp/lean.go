@@ -54,11 +54,28 @@ type leanConn struct {
 	in    *bufio.Reader
 	out   []byte
 	since time.Time // when it became idle
+	head  int       // what the header of an answer may still have; less than 0 means that it is there
 }
+
+// Read bounds the header of an answer, which http.ReadResponse does not.
+func (c *leanConn) Read(p []byte) (int, error) {
+	if c.head < 0 {
+		return c.Conn.Read(p)
+	}
+	if c.head == 0 {
+		return 0, errLongHeader
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.head)])
+	c.head -= n
+	return n, err
+}
+
+var errLongHeader = fmt.Errorf("the header of the answer is over %d bytes", leanHead)
 
 const (
 	leanIdle  = 256                    // connections kept
 	leanAge   = 60 * time.Second       // how long one is kept unused
+	leanHead  = 1 << 20                // the header of an answer
 	leanDrain = 200 * time.Millisecond // to wait for the end of an answer that we have all of
 )
 
@@ -123,7 +140,9 @@ func (t *lean) dial(ctx context.Context) (*leanConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &leanConn{Conn: conn, in: bufio.NewReaderSize(conn, 4<<10)}, nil
+	c := &leanConn{Conn: conn}
+	c.in = bufio.NewReaderSize(c, 4<<10)
+	return c, nil
 }
 
 // RoundTrip sends a request and returns the answer once its header is there.
@@ -176,7 +195,7 @@ func (c *leanConn) exchange(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	for {
+	for c.head = leanHead; ; {
 		resp, err := http.ReadResponse(c.in, req)
 		if err != nil {
 			if err == io.ErrUnexpectedEOF || err == io.EOF {
@@ -185,6 +204,7 @@ func (c *leanConn) exchange(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if resp.StatusCode >= 200 {
+			c.head = -1
 			return resp, nil
 		}
 	}

@@ -35,6 +35,7 @@ type replay struct {
 	ended     time.Time
 	changed   chan struct{} // closed when something was added
 	followers int
+	left      time.Time // when the last of them went
 }
 
 // add numbers an event and keeps it. It returns it with its number.
@@ -85,12 +86,17 @@ func (r *replay) follow(delta int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.followers += delta
+	r.left = time.Now()
 }
 
-func (r *replay) followed() bool {
+// alone is for how long nobody has followed, at most since.
+func (r *replay) alone(since time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.followers > 0
+	if r.followers > 0 {
+		return 0
+	}
+	return min(since, time.Since(r.left))
 }
 
 // replays are those of one session.
@@ -181,19 +187,18 @@ func (x *exchange) outlive(s *session) (context.Context, context.CancelCauseFunc
 			cancel(errClientGone)
 			return
 		}
-		for r := st.kept(); ; {
-			timer := time.NewTimer(resumeGrace)
+		r, began, wait := st.kept(), time.Now(), resumeGrace
+		for wait > 0 {
+			timer := time.NewTimer(wait)
 			select {
 			case <-ctx.Done():
 				timer.Stop()
 				return
 			case <-timer.C:
 			}
-			if !r.followed() {
-				cancel(errClientGone)
-				return
-			}
+			wait = resumeGrace - r.alone(time.Since(began))
 		}
+		cancel(errClientGone)
 	})
 	return ctx, func(cause error) {
 		left()
