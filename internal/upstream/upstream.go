@@ -275,12 +275,12 @@ func (u *Upstream) setState(s State, err error) {
 
 // lost takes a connection out that has ended.
 func (u *Upstream) lost(l *link) {
+	err := u.explainLost(l, l.conn.Err())
 	u.mu.Lock()
 	mine := u.links[l.key] == l
 	if mine {
 		delete(u.links, l.key)
 		if len(u.links) == 0 && !u.closed {
-			err := l.conn.Err()
 			u.failed = err
 			// One that lived for a while starts again at once; one that
 			// keeps dying is given longer and longer rests, unless
@@ -289,7 +289,7 @@ func (u *Upstream) lost(l *link) {
 				u.deaths.Reset()
 			}
 			u.retryAt = time.Now().Add(u.deaths.Next())
-			u.setState(Failed, u.explainLost(l, err))
+			u.setState(Failed, err)
 		}
 	}
 	u.mu.Unlock()
@@ -301,17 +301,23 @@ func (u *Upstream) lost(l *link) {
 	}
 }
 
+// explainLost says how the process ended, if it did: its output ends a moment
+// before it does.
 func (u *Upstream) explainLost(l *link, err error) error {
-	if l.proc == nil {
+	if l.proc == nil || u.ctx.Err() != nil {
 		return err
 	}
+	moment := time.NewTimer(100 * time.Millisecond)
+	defer moment.Stop()
 	select {
 	case <-l.proc.exited:
 		if l.proc.err != nil {
 			return fmt.Errorf("the process ended (%w)", l.proc.err)
 		}
 		return errors.New("the process ended with status 0")
-	default:
+	case <-moment.C:
+		return err
+	case <-u.ctx.Done():
 		return err
 	}
 }
