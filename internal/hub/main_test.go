@@ -54,6 +54,8 @@ func (c cell) name(up, tool string) string {
 	return tool
 }
 
+type serverConfig = config.Server
+
 // world is a hub with one upstream, called up, and a client.
 type world struct {
 	cell

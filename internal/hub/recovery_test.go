@@ -2,6 +2,10 @@ package hub_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,7 +36,24 @@ func status(t testing.TB, h *hubtest.Hub, name string) upstream.Status {
 	return upstream.Status{}
 }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// alive reports whether a process runs. One that has ended and was left to
+// another to reap does not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) || !procfs()
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+func procfs() bool {
+	_, err := os.Stat("/proc/self/stat")
+	return err == nil
+}
 
 // crash ends the upstream without a word: its process by KILL, or its listener
 // and connections, which are then taken anew.
@@ -50,8 +71,9 @@ func (w *world) crash(t testing.TB) {
 			}
 		}
 	}
+	// Until then it may hold its input open and take what nobody will read.
 	hubtest.Eventually(t, "the killed process is reaped", func() bool {
-		return !slices.ContainsFunc(pids, alive)
+		return !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 	})
 }
 
