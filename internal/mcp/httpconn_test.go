@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -276,5 +278,31 @@ func TestHTTPConnCancels(t *testing.T) {
 			default:
 			}
 		}
+	}
+}
+
+// A server that accepts and reads nothing keeps a caller only as long as the
+// caller wants to wait.
+func TestHTTPConnServerThatDoesNotRead(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	u := &url.URL{Scheme: "http", Host: ln.Addr().String(), Path: "/mcp"}
+	standard := newStandard()
+	standard.Proxy = nil
+	for _, rt := range []Transport{standard, newLean(u)} {
+		c := HTTPTo(u, nil, rt, ConnOptions{MessageBytes: 64 << 20})
+		c.agree(Modern, ModernVersion)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("enough"))
+		big := start(ctx, c, request("tools/call", `{"pad":"`+strings.Repeat("x", 12<<20)+`"}`))
+		small := start(ctx, c, request("tools/call", `{}`))
+		for _, call := range []*outcome{big, small} {
+			call.wantErr(t, func(err error) bool { return err.Error() == "enough" })
+		}
+		cancel()
+		c.Close()
+		rt.CloseIdleConnections()
 	}
 }
