@@ -54,9 +54,15 @@ func checkFrames(t *testing.T, out []byte) {
 		if err != nil {
 			t.Fatalf("%v in %q", err, out)
 		}
-		var m wire.Message
-		if err := m.Scan(line, wire.FromClient); err != nil {
-			t.Fatalf("%q is no message: %v", line, err)
+		all := [][]byte{line}
+		if batch, ok := wire.Elements(line); ok {
+			all = batch
+		}
+		for _, one := range all {
+			var m wire.Message
+			if err := m.Scan(one, wire.FromClient); err != nil {
+				t.Fatalf("%q is no message: %v", one, err)
+			}
 		}
 	}
 }

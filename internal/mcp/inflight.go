@@ -102,9 +102,9 @@ func (p *pending) end() {
 		cancel()
 	}
 	p.mu.Unlock()
-	p.telling.Lock() // waits for the last one
-	p.telling.Unlock()
 	p.wg.Wait()
+	p.telling.Lock() // what is being told now is the last
+	defer p.telling.Unlock()
 }
 
 // note hands a notification of the request to the client, if it wants it.
