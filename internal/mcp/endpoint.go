@@ -18,7 +18,11 @@ type EndpointOptions struct {
 	MessageBytes int           // largest message; 0 means 10 MiB
 	BodyTimeout  time.Duration // time for a request's body to arrive; 0 means 30 s
 	KeepAlive    time.Duration // silence after which a comment is sent; 0 means 15 s
+	WriteTimeout time.Duration // time for a client to take one message on a socket or an old event stream; 0 means 30 s
 	Sessions     *Sessions     // required: legacy connections
+	// Panicked is told of a handler that panicked where net/http would not
+	// catch it; nil means that nobody wants to know.
+	Panicked func(value any, stack []byte)
 }
 
 // Endpoint serves Handlers over HTTP, both eras on the same URL.
@@ -38,6 +42,12 @@ func NewEndpoint(opts EndpointOptions) *Endpoint {
 	}
 	if opts.KeepAlive == 0 {
 		opts.KeepAlive = 15 * time.Second
+	}
+	if opts.WriteTimeout == 0 {
+		opts.WriteTimeout = 30 * time.Second
+	}
+	if opts.Panicked == nil {
+		opts.Panicked = func(any, []byte) {}
 	}
 	return &Endpoint{opts: opts, closing: make(chan struct{})}
 }
@@ -101,6 +111,9 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	m := messages.Get().(*wire.Message)
 	defer messages.Put(m)
 	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m}
+	if isBatch(body.b) && x.batch(body.b) {
+		return
+	}
 	if err := m.Scan(body.b, wire.FromClient); err != nil {
 		writeFault(w, m.ID, false, scanFault(err))
 		return

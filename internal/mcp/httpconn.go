@@ -268,7 +268,7 @@ func (e *StatusError) Error() string {
 
 // events reads an event stream until the response to p.
 func (c *HTTPConn) events(body io.Reader, p *pending) (Response, error) {
-	in := wire.NewEventReader(body, c.flight.opts.MessageBytes)
+	in := newEvents(body, c.flight.opts.MessageBytes, &c.terms)
 	var m wire.Message
 	for {
 		if !in.Ready() {
@@ -439,7 +439,7 @@ func (c *HTTPConn) hearOnce(onOpen func()) (opened, again bool) {
 		return false, false
 	}
 	onOpen()
-	in := wire.NewEventReader(resp.Body, c.flight.opts.MessageBytes)
+	in := newEvents(resp.Body, c.flight.opts.MessageBytes, &c.terms)
 	var m wire.Message
 	for {
 		ev, err := in.Next()

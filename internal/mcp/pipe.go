@@ -17,10 +17,14 @@ type PipeOptions struct {
 	MessageBytes int           // largest message; 0 means 10 MiB
 	Concurrent   int           // requests that run at once; 0 means 256
 	Grace        time.Duration // how long running requests may go on after the input ends; 0 means 5 s
+	// Panicked is told of a handler that panicked; the request is then answered
+	// by an error. If it is nil, nothing is caught.
+	Panicked func(value any, stack []byte)
 }
 
-// A pipe is one client on a pair of streams, such as stdin and stdout. Both
-// eras may be mixed on it.
+// A pipe is one client on a pair of streams, such as stdin and stdout, or on
+// anything else that carries whole messages both ways. Both eras may be mixed
+// on it.
 type pipe struct {
 	opts  PipeOptions
 	who   *auth.Principal
@@ -33,7 +37,7 @@ type pipe struct {
 	wg    sync.WaitGroup // all goroutines
 
 	mu  sync.Mutex // guards w and out
-	w   io.Writer
+	w   io.Writer  // each Write is one message with its line end
 	out []byte
 	err error // the first failed write
 
@@ -53,6 +57,12 @@ func ServePipe(ctx context.Context, r io.Reader, w io.Writer, who *auth.Principa
 	if opts.MessageBytes == 0 {
 		opts.MessageBytes = 10 << 20
 	}
+	return serveFrames(ctx, wire.NewLineReader(r, opts.MessageBytes), w, who, h, opts)
+}
+
+// serveFrames is ServePipe on any framing. Each Write on w is one message with
+// a line end.
+func serveFrames(ctx context.Context, in frames, w io.Writer, who *auth.Principal, h Handler, opts PipeOptions) error {
 	if opts.Concurrent == 0 {
 		opts.Concurrent = 256
 	}
@@ -62,7 +72,7 @@ func ServePipe(ctx context.Context, r io.Reader, w io.Writer, who *auth.Principa
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &pipe{opts: opts, who: who, h: h, w: w, slots: make(chan struct{}, opts.Concurrent),
 		queue: make(chan struct{}, opts.Concurrent+maxWaiting)}
-	err := p.read(ctx, wire.NewLineReader(r, opts.MessageBytes))
+	err := p.read(ctx, in)
 	if err == nil {
 		p.drain(ctx)
 	}
@@ -99,17 +109,17 @@ func (p *pipe) drain(ctx context.Context) {
 	}
 }
 
-func (p *pipe) read(ctx context.Context, lines *wire.LineReader) error {
+func (p *pipe) read(ctx context.Context, in frames) error {
 	for {
-		line, err := lines.Next()
+		line, err := in.Next()
 		switch {
 		case err == wire.ErrTooLong:
-			p.fault(nil, false, tooLarge(p.opts.MessageBytes))
+			p.fault(nil, nil, false, tooLarge(p.opts.MessageBytes))
 			continue
 		case err == io.EOF:
 			return nil
 		case err == io.ErrUnexpectedEOF:
-			p.fault(nil, false, fault.New(fault.Parse, "", "the input ended inside a message"))
+			p.fault(nil, nil, false, fault.New(fault.Parse, "", "the input ended inside a message"))
 			return nil
 		case err != nil:
 			if ctx.Err() != nil || errors.Is(err, io.ErrClosedPipe) {
@@ -126,18 +136,27 @@ func (p *pipe) read(ctx context.Context, lines *wire.LineReader) error {
 	}
 }
 
-// message takes one line. Requests run on their own; all else is done at once,
+// message takes one frame. Requests run on their own; all else is done at once,
 // so that a cancellation never overtakes the request it names.
 func (p *pipe) message(ctx context.Context, line []byte) error {
+	if isBatch(line) && p.legacy != nil && p.legacy.Version == batchVersion {
+		return p.batch(ctx, line)
+	}
+	return p.one(ctx, line, nil)
+}
+
+// one takes one message; in is its place in a batch, or nil.
+func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 	buf := newBuffer()
 	buf.b = append(buf.b, line...)
 	m := messages.Get().(*wire.Message)
 	free := func() {
 		messages.Put(m)
 		buf.free()
+		in.done()
 	}
 	if err := m.Scan(buf.b, wire.FromClient); err != nil {
-		p.fault(m.ID, false, scanFault(err))
+		p.fault(in, m.ID, false, scanFault(err))
 		free()
 		return nil
 	}
@@ -152,10 +171,12 @@ func (p *pipe) message(ctx context.Context, line []byte) error {
 		if p.legacy != nil {
 			relayNote(ctx, p.h, p.legacy, m)
 		}
+	case in != nil && (modern || m.Method == "initialize"):
+		p.fault(in, m.ID, false, notInBatch(m.Method))
 	case m.Method == "initialize" && !modern:
 		p.initialize(ctx, m)
 	default:
-		return p.start(ctx, m, modern, free)
+		return p.start(ctx, m, modern, in, free)
 	}
 	free()
 	return nil
@@ -163,12 +184,12 @@ func (p *pipe) message(ctx context.Context, line []byte) error {
 
 func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 	if p.legacy != nil {
-		p.fault(m.ID, false, fault.New(fault.InvalidRequest, "initialize", "the connection is initialised already"))
+		p.fault(nil, m.ID, false, fault.New(fault.InvalidRequest, "initialize", "the connection is initialised already"))
 		return
 	}
 	client, err := legacyClient(m)
 	if err != nil {
-		p.fault(m.ID, false, err)
+		p.fault(nil, m.ID, false, err)
 		return
 	}
 	client.Principal = p.who
@@ -181,21 +202,21 @@ func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 		p.stop = p.h.Attach(p.listener)
 		p.wg.Go(func() { p.follow(ctx, &out, nil) })
 	}
-	p.respond(m.ID, false, resp, err)
+	p.respond(nil, m.ID, false, resp, err)
 }
 
 // start runs a request on its own goroutine.
-func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, free func()) error {
+func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, in *slot, free func()) error {
 	client, err := p.client(m, modern)
 	if err != nil {
-		p.fault(m.ID, modern, err)
+		p.fault(in, m.ID, modern, err)
 		free()
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err := p.calls.add(m.ID, cancel); err != nil {
 		cancel(nil)
-		p.fault(m.ID, modern, err)
+		p.fault(in, m.ID, modern, err)
 		free()
 		return nil
 	}
@@ -227,7 +248,7 @@ func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, free fun
 		select {
 		case p.slots <- struct{}{}:
 			defer func() { <-p.slots }()
-			p.run(ctx, m, client)
+			p.run(ctx, m, client, in)
 		case <-ctx.Done():
 		}
 	})
@@ -253,15 +274,15 @@ func (p *pipe) client(m *wire.Message, modern bool) (*Client, error) {
 	return &Client{Era: Legacy, Version: LegacyVersion, Principal: p.who}, nil
 }
 
-func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client) {
+func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slot) {
 	modern := client.Era == Modern
 	if m.Method == "ping" {
-		p.respond(m.ID, modern, Response{Result: []byte("{}")}, nil)
+		p.respond(in, m.ID, modern, Response{Result: []byte("{}")}, nil)
 		return
 	}
 	if !modern && p.listener != nil {
 		if handled, resp, err := ownMethod(ctx, m, p.h, p.listener); handled {
-			p.respond(m.ID, modern, resp, err)
+			p.respond(in, m.ID, modern, resp, err)
 			return
 		}
 	}
@@ -272,19 +293,19 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client) {
 	if modern {
 		req.LogLevel, _ = wire.String(m.MetaValue(metaLogLevel))
 	}
-	resp, err := p.h.Handle(ctx, req)
+	resp, err := handle(ctx, p.h, req, p.opts.Panicked)
 	if ctx.Err() != nil && context.Cause(ctx) == errClientCancelled {
 		resp.Release() // a cancelled request gets no answer
 		return
 	}
-	p.respond(m.ID, modern, resp, err)
+	p.respond(in, m.ID, modern, resp, err)
 	resp.Release()
 }
 
 func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
 	sub, ack, err := openSubscription(ctx, p.h, client, m)
 	if err != nil {
-		p.fault(m.ID, true, err)
+		p.fault(nil, m.ID, true, err)
 		return
 	}
 	defer sub.stop()
@@ -293,7 +314,7 @@ func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
 		p.follow(ctx, &sub.out, sub.tag)
 	}
 	if context.Cause(ctx) != errClientCancelled {
-		p.respond(sub.id, true, Response{Result: sub.result()}, nil)
+		p.respond(nil, sub.id, true, Response{Result: sub.result()}, nil)
 	}
 }
 
@@ -316,20 +337,18 @@ func (p *pipe) follow(ctx context.Context, out *outbox, tag func([]byte) []byte)
 	}
 }
 
-func (p *pipe) fault(id []byte, modern bool, err error) {
-	p.respond(id, modern, Response{}, err)
+func (p *pipe) fault(in *slot, id []byte, modern bool, err error) {
+	p.respond(in, id, modern, Response{}, err)
 }
 
-func (p *pipe) respond(id []byte, modern bool, resp Response, err error) {
-	p.send(func(dst []byte) []byte {
-		switch {
-		case err != nil:
-			return wire.AppendError(dst, id, fault.Of(err).Wire(modern))
-		case resp.Error != nil:
-			return wire.AppendError(dst, id, resp.Error)
-		}
-		return wire.AppendResult(dst, id, resp.Result)
-	})
+// respond answers a request, by itself or in its place in a batch.
+func (p *pipe) respond(in *slot, id []byte, modern bool, resp Response, err error) {
+	frame := func(dst []byte) []byte { return appendAnswer(dst, id, modern, resp, err) }
+	if in != nil {
+		in.put(id, frame)
+		return
+	}
+	p.send(frame)
 }
 
 // send writes one frame.

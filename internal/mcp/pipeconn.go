@@ -19,8 +19,13 @@ var ErrLost = errors.New("connection lost")
 // ErrNotSent is wrapped by errors of calls that the server cannot have begun.
 var ErrNotSent = errors.New("not sent")
 
+// errMayHaveArrived is wrapped by the error of a write that failed so late that
+// the server may have got the message.
+var errMayHaveArrived = errors.New("the message may have arrived")
+
 // PipeConn is a connection to a server over a pair of streams, such as a
-// process's stdin and stdout. It does not own the process.
+// process's stdin and stdout, or over anything else that carries whole
+// messages both ways. It does not own the process.
 type PipeConn struct {
 	terms
 	flight  inflight
@@ -43,12 +48,18 @@ type frame struct {
 // is given lines that are no messages; they are otherwise passed over.
 func PipeOver(r io.Reader, w io.WriteCloser, opts ConnOptions, garbage func(line []byte)) *PipeConn {
 	opts.defaults()
+	return overFrames(wire.NewLineReader(r, opts.MessageBytes), w, opts, garbage)
+}
+
+// overFrames is PipeOver on any framing. Each Write on w is one message with a
+// line end.
+func overFrames(in frames, w io.WriteCloser, opts ConnOptions, garbage func(line []byte)) *PipeConn {
 	if garbage == nil {
 		garbage = func([]byte) {}
 	}
 	c := &PipeConn{w: w, frames: make(chan frame, 64), done: make(chan struct{}), wrote: make(chan struct{}), garbage: garbage}
 	c.flight.opts = opts
-	c.wg.Go(func() { c.read(wire.NewLineReader(r, opts.MessageBytes)) })
+	c.wg.Go(func() { c.read(in) })
 	c.wg.Go(c.write)
 	return c
 }
@@ -82,7 +93,7 @@ func (c *PipeConn) write() {
 		case f := <-c.frames:
 			_, err := c.w.Write(f.b)
 			f.free()
-			if err == nil && f.p != nil {
+			if f.p != nil && (err == nil || errors.Is(err, errMayHaveArrived)) {
 				f.p.sent.Store(true)
 			}
 			if err != nil {
@@ -180,10 +191,10 @@ func (c *PipeConn) cancel(id []byte, method string, cause error) {
 	_ = c.Notify(ctx, noteCancelled, params) // a server that does not read is not told
 }
 
-func (c *PipeConn) read(lines *wire.LineReader) {
+func (c *PipeConn) read(in frames) {
 	var m wire.Message
 	for {
-		line, err := lines.Next()
+		line, err := in.Next()
 		if err == wire.ErrTooLong {
 			c.shut(fmt.Errorf("%w: the server sent a message over the limit of %d bytes", ErrLost, c.flight.opts.MessageBytes))
 			// Keep reading: the process must not block on a full pipe while
@@ -197,15 +208,27 @@ func (c *PipeConn) read(lines *wire.LineReader) {
 			c.shut(fmt.Errorf("%w: %w", ErrLost, err))
 			return
 		}
-		buf := newBuffer()
-		buf.b = append(buf.b, line...)
-		if err := m.Scan(buf.b, wire.FromUpstream); err != nil {
-			c.garbage(line)
-			buf.free()
+		if isBatch(line) && c.version() == batchVersion {
+			all, _ := wire.Elements(line)
+			for _, one := range all {
+				c.take(&m, one)
+			}
 			continue
 		}
-		c.dispatch(&m, buf)
+		c.take(&m, line)
 	}
+}
+
+// take reads one message.
+func (c *PipeConn) take(m *wire.Message, line []byte) {
+	buf := newBuffer()
+	buf.b = append(buf.b, line...)
+	if err := m.Scan(buf.b, wire.FromUpstream); err != nil {
+		c.garbage(line)
+		buf.free()
+		return
+	}
+	c.dispatch(m, buf)
 }
 
 func (c *PipeConn) dispatch(m *wire.Message, buf *buffer) {
