@@ -47,10 +47,12 @@ func (m *Message) Scan(b []byte, trust Trust) error {
 		err = s.value()
 	}
 	if err != nil {
+		m.dropBadID()
 		return err
 	}
 	switch {
 	case !s.end():
+		m.dropBadID()
 		return s.fail("data after the message")
 	case first == '[':
 		return &ShapeError{"a batch is not supported in this protocol version; send one message at a time"}
@@ -160,6 +162,14 @@ func (m *Message) params() error {
 type ShapeError struct{ Msg string }
 
 func (e *ShapeError) Error() string { return e.Msg }
+
+// dropBadID forgets an id that no answer may carry, since what is said of a
+// message that could not be read to its end is said before it is checked.
+func (m *Message) dropBadID() {
+	if len(m.ID) > 0 && m.ID[0] != '"' && m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9') {
+		m.ID = nil
+	}
+}
 
 func (m *Message) check() error {
 	if m.ID != nil {

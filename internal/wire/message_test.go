@@ -164,6 +164,24 @@ func TestScanKeepsIDOfShapeErrors(t *testing.T) {
 	}
 }
 
+// What could be read of a broken message may be its id, if it is one.
+func TestScanOfBrokenMessages(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"id":7,"method"`:                    `7`,
+		`{"id":"x",}`:                         `"x"`,
+		`{"id":{},"method"`:                   ``,
+		`{"id":[1],"method":`:                 ``,
+		`{"id":true`:                          ``,
+		`{"jsonrpc":"2.0","id":{}} trailing`:  ``,
+		`{"jsonrpc":"2.0","id":"y"} trailing`: `"y"`,
+	} {
+		var m Message
+		if err := m.Scan([]byte(input), FromClient); err == nil || string(m.ID) != want {
+			t.Errorf("%s: id %s, %v", input, m.ID, err)
+		}
+	}
+}
+
 func TestMessageKinds(t *testing.T) {
 	for _, c := range []struct {
 		input                           string
