@@ -3,9 +3,11 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -145,11 +147,12 @@ func (p *pending) wantsLog(m *wire.Message) bool {
 type inflight struct {
 	opts ConnOptions
 
-	mu   sync.Mutex
-	next int64
-	m    map[int64]*pending
-	asks map[string]context.CancelFunc // requests of the server, by their raw id
-	err  error                         // set when the connection has ended
+	mu     sync.Mutex
+	next   int64
+	m      map[int64]*pending
+	ghosts []ghost                       // requests that were given up lately
+	asks   map[string]context.CancelFunc // requests of the server, by their raw id
+	err    error                         // set when the connection has ended
 }
 
 // open registers a request.
@@ -234,13 +237,53 @@ func (f *inflight) owner(fits func(*pending) bool) *pending {
 		switch {
 		case found == nil:
 			found = p
-		case p.o.Client == nil || found.o.Client == nil || p.o.Client.Connection == "" || p.o.Client.Connection != found.o.Client.Connection:
+		case !sameClient(p, found):
 			return nil
 		case p.id < found.id:
 			found = p
 		}
 	}
+	for _, g := range f.ghosts {
+		if found != nil && time.Now().Before(g.until) && fits(g.p) && !sameClient(g.p, found) {
+			return nil
+		}
+	}
 	return found
+}
+
+func sameClient(p, q *pending) bool {
+	a, b := p.o.Client, q.o.Client
+	return a != nil && b != nil && a.Connection != "" && a.Connection == b.Connection
+}
+
+// ghost is a request that was given up and that the server may still be at
+// work on: what it says now may be meant for a client that is gone.
+type ghost struct {
+	p     *pending
+	until time.Time
+}
+
+// haunt is how long a server is thought to be at work on a cancelled request.
+const haunt = 10 * time.Second
+
+// abandon closes a request whose answer nobody waits for any more.
+func (f *inflight) abandon(p *pending) {
+	if p.o.Client == nil {
+		return
+	}
+	p.o.Client.Can(Elicitation) // read while what it is read from is there
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.ghosts = slices.DeleteFunc(f.ghosts, func(g ghost) bool { return now.After(g.until) })
+	f.ghosts = append(f.ghosts, ghost{p, now.Add(haunt)})
+}
+
+// exorcise forgets a ghost that has been answered after all.
+func (f *inflight) exorcise(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ghosts = slices.DeleteFunc(f.ghosts, func(g ghost) bool { return g.p.id == id })
 }
 
 // notification sends a notification of the server where it belongs. on is the

@@ -162,6 +162,7 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		select {
 		case <-p.ready:
 		case <-ctx.Done():
+			c.flight.abandon(p)
 			c.cancel(id, o.Method, context.Cause(ctx))
 			return Response{}, context.Cause(ctx)
 		}
@@ -239,6 +240,7 @@ func (c *PipeConn) dispatch(m *wire.Message, buf *buffer) {
 			p.push(event{resp: &Response{Result: m.Result, Error: m.Error, buf: buf}})
 			return // buf goes with the response
 		}
+		c.flight.exorcise(id)
 	case m.IsNotification():
 		c.flight.notification(m, nil, func(p *pending, method string, params []byte) {
 			p.push(event{method: method, params: params})
