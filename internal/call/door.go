@@ -11,6 +11,7 @@ package call
 import (
 	"bytes"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -35,16 +36,23 @@ type Call struct {
 // Door is where calls pass.
 type Door struct {
 	metrics  *obs.Metrics
-	argBytes int
+	argBytes atomic.Int64
 }
 
 // New returns a door that counts in m. argBytes bounds the arguments of a
 // tool; 0 means 8 MiB.
 func New(m *obs.Metrics, argBytes int) *Door {
+	d := &Door{metrics: m}
+	d.Bound(argBytes)
+	return d
+}
+
+// Bound changes the bound of a tool's arguments; 0 means 8 MiB.
+func (d *Door) Bound(argBytes int) {
 	if argBytes == 0 {
 		argBytes = 8 << 20
 	}
-	return &Door{metrics: m, argBytes: argBytes}
+	d.argBytes.Store(int64(argBytes))
 }
 
 // Do makes the call.
@@ -83,8 +91,8 @@ func (d *Door) pass(ctx context.Context, c *Call) (mcp.Response, error) {
 
 func (d *Door) checkTool(c *Call) error {
 	args := c.Req.Param("arguments")
-	if len(args) > d.argBytes {
-		return fault.New(fault.Limit, c.Upstream.Name(), "the arguments are %d bytes, over the limit of %d", len(args), d.argBytes)
+	if most := d.argBytes.Load(); int64(len(args)) > most {
+		return fault.New(fault.Limit, c.Upstream.Name(), "the arguments are %d bytes, over the limit of %d", len(args), most)
 	}
 	if c.Item == nil {
 		return nil

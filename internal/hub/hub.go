@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -53,8 +54,13 @@ type Hub struct {
 	router   *router.Router
 	sessions *mcp.Sessions
 	endpoint *mcp.Endpoint
+	door     *call.Door
+	environ  []string // Options.Environ
 	ready    readiness
 	listens  func(addresses []string) // Options.Ready
+
+	current   atomic.Pointer[config.Config] // since the first reload
+	reloading sync.Mutex
 
 	mu        sync.Mutex
 	addresses []string
@@ -66,7 +72,7 @@ type Hub struct {
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
-	h := &Hub{cfg: opts.Config, log: opts.Logger, listens: opts.Ready}
+	h := &Hub{cfg: opts.Config, log: opts.Logger, listens: opts.Ready, environ: opts.Environ}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -88,22 +94,20 @@ func Open(opts Options) (*Hub, error) {
 	}
 	h.cat = catalog.New(50 * time.Millisecond)
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
-	door := call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
+	h.door = call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
 	patience := time.Second
 	if opts.Temporary { // its client waits for it anyway
 		patience = 5 * time.Second
 	}
-	h.gateway = gateway.Open(h.cat, h.pool, door, patience)
-	h.router = router.Open(h.cat, h.pool, door)
+	h.gateway = gateway.Open(h.cat, h.pool, h.door, patience)
+	h.router = router.Open(h.cat, h.pool, h.door)
 	h.sessions = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Sessions: h.sessions})
 	h.gauges()
-	for i := range h.cfg.Servers {
-		if s := &h.cfg.Servers[i]; s.Enabled {
-			if _, err := h.pool.Add(upstreamOptions(h.cfg, s, opts.Environ, h.log)); err != nil {
-				h.Close()
-				return nil, err
-			}
+	for _, o := range h.options(h.cfg) {
+		if _, err := h.pool.Add(o); err != nil {
+			h.Close()
+			return nil, err
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -158,7 +162,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		})
 	}
 	if h.data != nil {
-		err = h.data.announce(h.Addresses(), h.cfg.Hash())
+		err = h.data.announce(h.Addresses(), h.config().Hash())
 	}
 	if err == nil {
 		h.log.Info("hub is ready", "address", h.Addresses(), "upstreams", len(h.pool.All()))
@@ -218,6 +222,8 @@ func (h *Hub) drain(servers []*http.Server) {
 
 // Close ends everything that Open began. It may be called more than once.
 func (h *Hub) Close() {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()

@@ -133,7 +133,7 @@ func (h *Hub) listServers(w http.ResponseWriter, r *http.Request, who *auth.Prin
 }
 
 func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
-	out := map[string]string{"name": "stoa", "version": mcp.Release, "config": h.cfg.Hash()}
+	out := map[string]string{"name": "stoa", "version": mcp.Release, "config": h.config().Hash()}
 	if h.data != nil {
 		out["data"] = h.data.id()
 	}

@@ -129,16 +129,24 @@ func (s *session) takeStream() <-chan struct{} {
 
 // Sessions holds the legacy connections over HTTP of all faces.
 type Sessions struct {
+	mu   sync.RWMutex
 	max  int
 	idle time.Duration
-
-	mu sync.RWMutex
-	m  map[string]*session
+	m    map[string]*session
 }
 
-// NewSessions keeps at most max connections, each for idle after its last use.
+// NewSessions keeps at most max connections, each for idle after its last use;
+// 0 means for ever.
 func NewSessions(max int, idle time.Duration) *Sessions {
 	return &Sessions{max: max, idle: idle, m: map[string]*session{}}
+}
+
+// Bound changes how many are kept, and for how long. Those over a lower bound
+// go as new ones come.
+func (t *Sessions) Bound(max int, idle time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.max, t.idle = max, idle
 }
 
 // Len is the number of open connections.
@@ -197,7 +205,13 @@ func (t *Sessions) remove(s *session) {
 
 // Sweep ends what has been idle too long. Call it from time to time.
 func (t *Sessions) Sweep() {
-	limit := time.Now().Add(-t.idle)
+	t.mu.RLock()
+	idle := t.idle
+	t.mu.RUnlock()
+	if idle == 0 {
+		return // they are kept for ever
+	}
+	limit := time.Now().Add(-idle)
 	for _, s := range t.all() {
 		if s.idleSince().Before(limit) {
 			t.remove(s)

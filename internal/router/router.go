@@ -8,6 +8,7 @@ package router
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
@@ -46,17 +47,19 @@ func (r *Router) Agent(name string, who *auth.Principal) (*Agent, error) {
 	if u == nil || !who.Scopes.Allows(name) {
 		return nil, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", name)
 	}
-	r.mu.RLock()
-	a := r.agents[name]
-	r.mu.RUnlock()
-	if a != nil && a.u == u {
-		return a, nil
+	a := r.get(name)
+	if a == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if a = r.agents[name]; a == nil {
+			a = &Agent{r: r}
+			r.agents[name] = a
+		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a = r.agents[name]; a == nil || a.u != u {
-		a = &Agent{r: r, u: u}
-		r.agents[name] = a
+	// The agent outlives its upstream, so that those who listen hear of the
+	// one that a change of the config puts in its place.
+	if a.now.Load() != u {
+		a.now.Store(u)
 	}
 	return a, nil
 }
@@ -107,30 +110,33 @@ func (r *Router) heard(name, method string, params []byte) {
 // Agent is the face of one upstream.
 type Agent struct {
 	r        *Router
-	u        *upstream.Upstream
+	now      atomic.Pointer[upstream.Upstream]
 	audience mcp.Audience
 }
+
+// u is the upstream that has the agent's name now.
+func (a *Agent) u() *upstream.Upstream { return a.now.Load() }
 
 // Handle answers one request.
 func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	if req.IsNote {
-		a.u.Relay(ctx, req.Client, req.Method, req.Params)
+		a.u().Relay(ctx, req.Client, req.Method, req.Params)
 		return mcp.Response{}, nil
 	}
 	switch req.Method {
 	case "initialize", "server/discover":
-		h, err := a.u.Hello(ctx, req.Client)
+		h, err := a.u().Hello(ctx, req.Client)
 		if err != nil {
 			return mcp.Response{}, err
 		}
 		return mcp.Introduce(req.Client, offered(h.Capabilities), h.Info, h.Instructions)
 	case "logging/setLevel":
-		if err := a.u.SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
+		if err := a.u().SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
 			return mcp.Response{}, err
 		}
 		return mcp.Response{Result: []byte("{}")}, nil
 	case "tools/list":
-		if !a.u.Filter().Empty() {
+		if !a.u().Filter().Empty() {
 			return a.known(ctx, req, catalog.Tool)
 		}
 		return a.list(ctx, req, catalog.Tool)
@@ -143,7 +149,7 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 	case "tools/call":
 		return a.call(ctx, req)
 	}
-	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u})
+	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
 }
 
 // offered are an upstream's capabilities without those we do not carry.
@@ -153,8 +159,8 @@ func offered(caps []byte) []byte {
 
 // list asks the agent, and falls back on the catalogue if it cannot be asked.
 func (a *Agent) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
-	resp, err := a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u})
-	if err == nil || ctx.Err() != nil || a.r.cat.Now().Of(a.u.Name()) == nil {
+	resp, err := a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
+	if err == nil || ctx.Err() != nil || a.r.cat.Now().Of(a.u().Name()) == nil {
 		return resp, err
 	}
 	switch fault.Of(err).Kind {
@@ -166,12 +172,12 @@ func (a *Agent) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp
 
 // known answers a list from the catalogue.
 func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
-	l := a.r.cat.Now().Of(a.u.Name())
+	l := a.r.cat.Now().Of(a.u().Name())
 	if l == nil {
-		if err := a.u.Load(ctx); err != nil {
+		if err := a.u().Load(ctx); err != nil {
 			return mcp.Response{}, err
 		}
-		if l = a.r.cat.Now().Of(a.u.Name()); l == nil {
+		if l = a.r.cat.Now().Of(a.u().Name()); l == nil {
 			l = &catalog.Lists{}
 		}
 	}
@@ -201,15 +207,15 @@ func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error
 	if !ok {
 		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
 	}
-	if !a.u.Filter().Passes(name) {
+	if !a.u().Filter().Passes(name) {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
 	}
-	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u, Item: a.r.cat.Now().Tool(a.u.Name(), name)})
+	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)})
 }
 
 // Attach registers a listener.
 func (a *Agent) Attach(l *mcp.Listener) (stop func()) {
-	if h := a.u.Known(); h != nil {
+	if h := a.u().Known(); h != nil {
 		l.Filter.Tools = l.Filter.Tools && h.CanDo("tools", "listChanged")
 		l.Filter.Prompts = l.Filter.Prompts && h.CanDo("prompts", "listChanged")
 		l.Filter.Resources = l.Filter.Resources && h.CanDo("resources", "listChanged")
@@ -217,9 +223,9 @@ func (a *Agent) Attach(l *mcp.Listener) (stop func()) {
 	a.audience.Add(l)
 	return func() {
 		for _, uri := range a.audience.Remove(l) {
-			a.u.Leave(uri)
+			a.u().Leave(uri)
 		}
-		a.u.Forget(l.Client)
+		a.u().Forget(l.Client)
 	}
 }
 
@@ -228,7 +234,7 @@ func (a *Agent) Subscribe(ctx context.Context, l *mcp.Listener, uri string) erro
 	if !a.audience.Subscribe(l, uri, uri) {
 		return nil
 	}
-	if err := a.u.Subscribe(ctx, uri); err != nil {
+	if err := a.u().Subscribe(ctx, uri); err != nil {
 		a.audience.Unsubscribe(l, uri)
 		return err
 	}
@@ -238,7 +244,7 @@ func (a *Agent) Subscribe(ctx context.Context, l *mcp.Listener, uri string) erro
 // Unsubscribe removes it.
 func (a *Agent) Unsubscribe(ctx context.Context, l *mcp.Listener, uri string) error {
 	if a.audience.Unsubscribe(l, uri) {
-		return a.u.Unsubscribe(ctx, uri)
+		return a.u().Unsubscribe(ctx, uri)
 	}
 	return nil
 }

@@ -83,6 +83,9 @@ func (u *Upstream) raw() (mcp.Conn, *process, error) {
 			u.health("unattributed", "a %s request of the server could not be attributed to one call and was refused; `sharing: session` gives each client a connection of its own", method)
 		},
 	}
+	if u.opts.Handler != nil {
+		return mcp.LocalTo(u.opts.Handler, opts), nil, nil
+	}
 	if u.opts.URL != "" {
 		addr, err := url.Parse(u.opts.URL)
 		if err != nil {

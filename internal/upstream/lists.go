@@ -60,7 +60,9 @@ func (u *Upstream) refresh() {
 	l, err := u.link(u.ctx, nil)
 	if err != nil {
 		u.settle.Do(func() { close(u.settled) })
-		u.cat.MarkStale(u.opts.Name, true)
+		if !u.retired.Load() {
+			u.cat.MarkStale(u.opts.Name, true)
+		}
 		if u.ctx.Err() == nil {
 			u.wake()
 		}
@@ -138,6 +140,13 @@ var capabilityOf = [4]string{"tools", "prompts", "resources", "resources"}
 func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*u.opts.Timeout, fmt.Errorf("listing took longer than %v", 2*u.opts.Timeout))
 	defer cancel()
+	// One at a time: what was read first must not be put last.
+	select {
+	case u.loading <- struct{}{}:
+		defer func() { <-u.loading }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	next := catalog.Lists{}
 	if last := u.cat.Now().Of(u.opts.Name); last != nil {
 		next = *last
@@ -166,6 +175,9 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 		return bad // nothing is known of it, which is not the same as that it has nothing
 	}
 	next.Stale = bad != nil
+	if u.retired.Load() {
+		return bad // the name is another's now
+	}
 	u.mu.Lock()
 	said := u.spoken
 	u.spoken = catalog.Which{}

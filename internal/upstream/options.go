@@ -10,7 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
-// Options describe one upstream. Either Command or URL is set.
+// Options describe one upstream. One of Command, URL and Handler is set.
 type Options struct {
 	Name  string
 	Title string // the name as people wrote it
@@ -22,6 +22,8 @@ type Options struct {
 
 	URL    string
 	Header http.Header // sent with every request
+
+	Handler mcp.Handler // a module in this process
 
 	Era        mcp.Era       // the only era to speak; 0 means to find out
 	Timeout    time.Duration // for an answer, from the start of execution; progress extends it; 0 means 30 s

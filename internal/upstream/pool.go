@@ -13,16 +13,17 @@ import (
 
 // Pool holds the upstreams and bounds their connections.
 type Pool struct {
-	cat   *catalog.Catalog
-	max   int // connections in all; 0 means no bound
-	sweep time.Duration
+	cat  *catalog.Catalog
+	tick *time.Ticker // of the search for idle connections
 
 	created, reused, reaped, unhealthy atomic.Int64
 
 	mu   sync.Mutex
+	max  int // connections in all; 0 means no bound
 	ups  map[string]*Upstream
 	open int // connections that are open or being made
 	hear []func(upstream, method string, params []byte)
+	ctx  context.Context // ends with the pool
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }
@@ -33,15 +34,18 @@ type PoolOptions struct {
 	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
 }
 
-// Open returns a pool that puts what upstreams offer into cat.
-func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
+func (o *PoolOptions) defaults() {
 	if o.Sweep == 0 {
 		o.Sweep = time.Minute
 	}
-	p := &Pool{cat: cat, max: o.Max, sweep: o.Sweep, ups: map[string]*Upstream{}}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
-	p.wg.Go(func() { p.reap(ctx) })
+}
+
+// Open returns a pool that puts what upstreams offer into cat.
+func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
+	o.defaults()
+	p := &Pool{cat: cat, max: o.Max, tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.wg.Go(p.reap)
 	return p
 }
 
@@ -145,14 +149,13 @@ func (p *Pool) release() {
 
 // reap closes connections that have been idle for longer than their upstream
 // allows.
-func (p *Pool) reap(ctx context.Context) {
-	t := time.NewTicker(p.sweep)
-	defer t.Stop()
+func (p *Pool) reap() {
+	defer p.tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-p.ctx.Done():
 			return
-		case <-t.C:
+		case <-p.tick.C:
 			for _, u := range p.All() {
 				u.closeIdle(time.Now())
 			}

@@ -44,7 +44,10 @@ type Status struct {
 // Status returns the upstream's status.
 func (u *Upstream) Status() Status {
 	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
-	if u.opts.URL != "" {
+	switch {
+	case u.opts.Handler != nil:
+		s.Transport = "local"
+	case u.opts.URL != "":
 		s.Transport = "http"
 	}
 	if u.queue != nil {

@@ -32,6 +32,8 @@ type Upstream struct {
 	settle    sync.Once
 	away      atomic.Bool   // the lists could not be read for want of a connection
 	reload    chan struct{} // a token asks the supervisor to load the lists in dirty
+	loading   chan struct{} // holds a token while lists are read
+	retired   atomic.Bool   // another upstream has taken its name: it only ends what runs
 
 	mu      sync.Mutex
 	links   map[key]*link
@@ -68,7 +70,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	u := &Upstream{
 		opts: opts, cat: cat, pool: pool,
 		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
-		reload: make(chan struct{}, 1), settled: make(chan struct{}),
+		reload: make(chan struct{}, 1), loading: make(chan struct{}, 1), settled: make(chan struct{}),
 		links: map[key]*link{}, dialing: map[key]*dialing{},
 		backoff: newBackoff(), deaths: newBackoff(), relist: newBackoff(),
 		state: Disconnected, since: time.Now(),

@@ -1,0 +1,87 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/upstream"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Call calls a tool of an upstream by the upstream's own name for it, on
+// behalf of this process. Arguments are checked as on the merged face, but what
+// a model could repair is an error here.
+func (h *Hub) Call(ctx context.Context, server, tool string, args []byte) (mcp.Response, error) {
+	u, err := h.upstream(server)
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	if h.cat.Now().Of(server) == nil {
+		if err := u.Load(ctx); err != nil {
+			return mcp.Response{}, fault.Of(err)
+		}
+	}
+	it, err := h.cat.Now().Find(catalog.Tool, server+":"+tool, func(up string) bool { return up == server })
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	params := append(append([]byte(`{"name":`), wire.Quote(tool)...), `,"arguments":`...)
+	params = append(append(params, args...), '}')
+	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
+	if u.Eras() == mcp.Eras(mcp.Modern) {
+		client = &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Principal: auth.Local, Capabilities: json.RawMessage("{}")}
+	}
+	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: client, Stream: mcp.Discard}
+	return h.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true})
+}
+
+func (h *Hub) upstream(name string) (*upstream.Upstream, error) {
+	if u := h.pool.Get(name); u != nil {
+		return u, nil
+	}
+	return nil, &fault.Error{Kind: fault.UnknownAgent, Subject: name, Msg: "there is no server of that name", Hint: "Use the name of a configured server."}
+}
+
+// Ping finds out whether an upstream answers, connecting if needed.
+func (h *Hub) Ping(ctx context.Context, server string) error {
+	u, err := h.upstream(server)
+	if err != nil {
+		return err
+	}
+	hello, err := u.Hello(ctx, nil)
+	if err != nil {
+		return err
+	}
+	method := "ping"
+	if hello.Era == mcp.Modern {
+		method = "server/discover" // the era has no ping
+	}
+	resp, err := u.Do(ctx, &mcp.Outgoing{Method: method}, upstream.Call{Repeat: true})
+	resp.Release() // an answer that says no is an answer
+	return err
+}
+
+// AddModule serves a Handler of this process as an upstream. A change of the
+// config leaves it alone.
+func (h *Hub) AddModule(name string, m mcp.Handler) (*upstream.Upstream, error) {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	if h.pool.Get(name) != nil {
+		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: name, Msg: "a server has this name", Hint: "Rename that server."}
+	}
+	return h.pool.Add(upstream.Options{Name: name, Title: name, Handler: m, Logger: h.log})
+}
+
+// Tools is what can be called now.
+func (h *Hub) Tools() []*catalog.Item { return h.cat.Now().Items(catalog.Tool) }
+
+// RemoveTools takes tools out until their upstream's list is read again.
+func (h *Hub) RemoveTools(prefix string) int { return h.cat.RemoveByPrefix(prefix) }
+
+// Stats are the figures of the connections to upstreams.
+func (h *Hub) Stats() upstream.Stats { return h.pool.Stats() }

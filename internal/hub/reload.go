@@ -1,0 +1,170 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+// Change is one small step of a reload.
+type Change struct {
+	What   string // "server", or the key that changed
+	Name   string // of the server
+	Action string // "added", "removed", "replaced", "changed"
+}
+
+func (c Change) String() string {
+	if c.Name == "" {
+		return c.What + " " + c.Action
+	}
+	return c.What + " " + c.Name + " " + c.Action
+}
+
+// fixed lists what a running hub cannot change, each with the parts of two
+// configs that must be equal.
+var fixed = []struct {
+	key string
+	of  func(*config.Config) any
+}{
+	{"listen", func(c *config.Config) any { return c.Listen }},
+	{"data", func(c *config.Config) any { return c.Data }},
+	{"store", func(c *config.Config) any { return c.Store }},
+	{"auth", func(c *config.Config) any { return c.Auth }},
+	{"autoDiscover", func(c *config.Config) any { return c.AutoDiscover }},
+	{"limits.messageBytes", func(c *config.Config) any { return c.Limits.MessageBytes }},
+	{"limits.depth", func(c *config.Config) any { return c.Limits.Depth }},
+	{"limits.headerBytes", func(c *config.Config) any { return c.Limits.HeaderBytes }},
+	{"log", func(c *config.Config) any { return c.Log }},
+}
+
+// plan is what a reload will do. It is made before anything is done.
+type plan struct {
+	changes []Change
+	add     []upstream.Options
+	replace []upstream.Options
+	remove  []string
+	limits  bool
+	pool    bool
+}
+
+// Reload makes cfg the configuration in effect, or refuses it whole: an error
+// means that nothing has changed. Upstreams that are configured as before, by
+// value and secrets included, are not touched. cfg is what config.Load
+// returned, or what Validate accepted.
+func (h *Hub) Reload(cfg *config.Config) ([]Change, error) {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	h.mu.Lock()
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
+		return nil, errors.New("reload: the hub is closed")
+	}
+	p, err := h.plan(h.config(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.apply(p, cfg); err != nil {
+		return nil, err
+	}
+	return p.changes, nil
+}
+
+// plan compares two configs. It changes nothing.
+func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
+	var stuck []string
+	for _, f := range fixed {
+		if !reflect.DeepEqual(f.of(old), f.of(cfg)) {
+			stuck = append(stuck, f.key)
+		}
+	}
+	if len(stuck) > 0 {
+		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("%s cannot change while the hub runs; nothing was changed", strings.Join(stuck, ", ")), Hint: "Undo that part of the change, or start the hub again."}
+	}
+	p := &plan{}
+	before, after := h.options(old), h.options(cfg)
+	for _, o := range after {
+		i := slices.IndexFunc(before, func(b upstream.Options) bool { return b.Name == o.Name })
+		switch {
+		case i >= 0 && reflect.DeepEqual(before[i], o):
+		case i >= 0:
+			p.replace = append(p.replace, o)
+			p.changes = append(p.changes, Change{"server", o.Name, "replaced"})
+		case h.pool.Get(o.Name) != nil:
+			return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("the server name %s is taken by the program's own tools; nothing was changed", o.Name), Hint: "Rename the server."}
+		default:
+			p.add = append(p.add, o)
+			p.changes = append(p.changes, Change{"server", o.Name, "added"})
+		}
+	}
+	for _, b := range before {
+		if !slices.ContainsFunc(after, func(o upstream.Options) bool { return o.Name == b.Name }) {
+			p.remove = append(p.remove, b.Name)
+			p.changes = append(p.changes, Change{"server", b.Name, "removed"})
+		}
+	}
+	if old.Limits != cfg.Limits {
+		p.limits = true
+		p.changes = append(p.changes, Change{What: "limits", Action: "changed"})
+	}
+	if old.Pool != cfg.Pool {
+		p.pool = true
+		p.changes = append(p.changes, Change{What: "pool", Action: "changed"})
+	}
+	return p, nil
+}
+
+// options are those of the upstreams that a config has enabled.
+func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
+	for i := range cfg.Servers {
+		if s := &cfg.Servers[i]; s.Enabled {
+			all = append(all, upstreamOptions(cfg, s, h.environ, h.log))
+		}
+	}
+	return all
+}
+
+// apply does what was planned. Nothing in it waits for an upstream.
+func (h *Hub) apply(p *plan, cfg *config.Config) error {
+	for _, name := range p.remove {
+		h.pool.Retire(name)
+	}
+	for _, o := range p.replace {
+		if _, err := h.pool.Replace(o); err != nil {
+			return err
+		}
+	}
+	for _, o := range p.add {
+		if _, err := h.pool.Add(o); err != nil {
+			return err
+		}
+	}
+	if p.limits {
+		h.door.Bound(cfg.Limits.ArgumentBytes)
+		h.sessions.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
+	}
+	if p.pool {
+		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval})
+	}
+	h.current.Store(cfg)
+	if addresses := h.Addresses(); h.data != nil && len(addresses) > 0 {
+		if err := h.data.announce(addresses, cfg.Hash()); err != nil {
+			h.log.Warn("the data folder tells of the config before", "err", err)
+		}
+	}
+	return nil
+}
+
+// config is the configuration in effect. What cannot change is in cfg too.
+func (h *Hub) config() *config.Config {
+	if c := h.current.Load(); c != nil {
+		return c
+	}
+	return h.cfg
+}
