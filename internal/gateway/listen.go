@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/catalog"
-	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -45,7 +44,7 @@ func (g *Gateway) Subscribe(ctx context.Context, l *mcp.Listener, uri string) er
 	}
 	if err := u.Subscribe(ctx, own); err != nil {
 		g.audience.Unsubscribe(l, key(u.Name(), own))
-		return fault.Of(err)
+		return err
 	}
 	return nil
 }

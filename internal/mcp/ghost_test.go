@@ -16,7 +16,9 @@ func TestPipeConnQuestionOfCancelledCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		able := func(connection string) *Outgoing {
 			return &Outgoing{Method: "tools/call", Client: &Client{Era: Legacy, Connection: connection, Capabilities: []byte(`{"elicitation":{}}`)},
-				Stream: &recorder{ask: func(context.Context, string) (Response, error) { return Response{Result: []byte(`"` + connection + `"`)}, nil }}}
+				Stream: &recorder{ask: func(context.Context, string) (Response, error) {
+					return Response{Result: []byte(`"` + connection + `"`)}, nil
+				}}}
 		}
 		c, f := pipeTo(t, ConnOptions{}, nil)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -64,10 +65,20 @@ func (h *Hello) CanDo(name, option string) bool {
 	return string(wire.Get(wire.Get(h.Capabilities, name), option)) == "true"
 }
 
-// Rejected is the answer of a server that refused to introduce itself.
+// Rejected is the answer of a server that refused what the hub itself asked of
+// it, such as to introduce itself.
 type Rejected struct{ Object []byte }
 
 func (r *Rejected) Error() string { return fmt.Sprintf("the server answered %s", r.Object) }
+
+// Refusal returns what to answer after err: what the server said, if that is
+// what err is, and resp if it is nil.
+func Refusal(resp Response, err error) (Response, error) {
+	if r, ok := errors.AsType[*Rejected](err); ok {
+		return Response{Error: r.Object}, nil
+	}
+	return resp, err
+}
 
 // Code is the JSON-RPC code of the refusal.
 func (r *Rejected) Code() int { return errorCode(r.Object) }

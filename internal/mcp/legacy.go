@@ -187,10 +187,12 @@ func ownMethod(ctx context.Context, m *wire.Message, h Handler, l *Listener) (bo
 		if !ok || uri == "" {
 			return true, Response{}, fault.New(fault.InvalidParams, m.Method, "uri is missing or not a string")
 		}
+		change := h.Unsubscribe
 		if m.Method == "resources/subscribe" {
-			return true, empty, h.Subscribe(ctx, l, uri)
+			change = h.Subscribe
 		}
-		return true, empty, h.Unsubscribe(ctx, l, uri)
+		resp, err := Refusal(empty, change(ctx, l, uri))
+		return true, resp, err
 	}
 	return false, Response{}, nil
 }
