@@ -1,0 +1,133 @@
+package hub_test
+
+import (
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+func slowSpec() peer.Spec {
+	return peer.Spec{Tools: []peer.Tool{
+		{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}},
+		{Name: "steps", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 8, For: 150 * time.Millisecond}},
+		{Name: "endless", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 1000, For: 100 * time.Millisecond}},
+		{Name: "echo"},
+	}}
+}
+
+// called waits until the upstream is at work on a tool.
+func (w *world) called(t testing.TB, tool string) {
+	t.Helper()
+	hubtest.Eventually(t, tool+" is called", func() bool { return slices.Contains(w.peerState(t).Called, tool) })
+}
+
+// cancelled waits until the upstream knows that nobody waits for a tool.
+func (w *world) cancelled(t testing.TB, tool string) {
+	t.Helper()
+	hubtest.Eventually(t, tool+" is cancelled", func() bool { return slices.Contains(w.peerState(t).Cancelled, tool) })
+}
+
+func TestClientThatLeavesCancelsItsCall(t *testing.T) {
+	for _, version := range []string{"", "2025-06-18"} {
+		t.Run("version "+version, func(t *testing.T) {
+			eachCell(t, slowSpec(), worldOptions{client: hubtest.ClientOptions{Version: version}}, func(t *testing.T, w *world) {
+				if version != "" && w.era == hubtest.Modern {
+					t.Skip("one version of the modern era is enough")
+				}
+				x := w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "slow"), ""))
+				w.called(t, "slow")
+				x.Close()
+				w.cancelled(t, "slow")
+				if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
+					t.Errorf("afterwards: %s", m.Raw)
+				}
+			})
+		})
+	}
+}
+
+func TestLegacyCancellation(t *testing.T) {
+	eachCell(t, slowSpec(), worldOptions{}, func(t *testing.T, w *world) {
+		if w.era == hubtest.Modern {
+			t.Skip("the modern era has no cancellation over HTTP but leaving")
+		}
+		x := w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "slow"), ""))
+		w.called(t, "slow")
+		w.client.Notify("notifications/cancelled", `{"requestId":`+x.ID+`,"reason":"enough"}`)
+		w.cancelled(t, "slow")
+		for { // whatever comes, it ends
+			m, err := x.Read()
+			if err == io.EOF {
+				break
+			}
+			if err != nil || m.Result != nil {
+				t.Fatalf("after the cancellation: %s, %v", m.Raw, err)
+			}
+		}
+	})
+}
+
+func TestPipeCancellation(t *testing.T) {
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		for _, transport := range []string{"stdio", "sse"} {
+			t.Run(string(era)+"/"+transport, func(t *testing.T) {
+				w := newWorld(t, cell{era, transport, true}, slowSpec(), worldOptions{})
+				p := w.Pipe(t)
+				if era == hubtest.Legacy {
+					p.Initialize("{}")
+				}
+				p.Send(w.client.Request("7", "tools/call", hubtest.ToolParams("up__slow", "")).Body)
+				w.called(t, "slow")
+				p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+				w.cancelled(t, "slow")
+				p.Send(w.client.Request("8", "tools/call", hubtest.ToolParams("up__echo", `{"a":1}`)).Body)
+				if m := p.Await(""); string(m.ID) != "8" || m.Text() != `{"a":1}` {
+					t.Errorf("a cancelled request was answered: %s", m.Raw)
+				}
+			})
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	o := worldOptions{server: func(s *config.Server) { s.Timeout = 400 * time.Millisecond }}
+	eachCell(t, slowSpec(), o, func(t *testing.T, w *world) {
+		m := w.call("slow", "")
+		code := -32003
+		if w.era == hubtest.Modern {
+			code = -31003
+		}
+		if f := m.Fault(); f.Data.Kind != "timeout" || f.Code != code {
+			t.Errorf("a call that takes too long: %s", m.Raw)
+		}
+		w.cancelled(t, "slow")
+	})
+}
+
+// Progress gives a call more time; the maximum stands.
+func TestProgressExtendsTimeout(t *testing.T) {
+	o := worldOptions{server: func(s *config.Server) { s.Timeout, s.MaxTimeout = 600*time.Millisecond, 2500*time.Millisecond }}
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		for _, transport := range []string{"stdio", "sse"} {
+			t.Run(string(era)+"/"+transport, func(t *testing.T) {
+				w := newWorld(t, cell{era, transport, true}, slowSpec(), o)
+				if m := w.call("steps", "", `"progressToken":1`); m.Text() != "done" {
+					t.Errorf("a call of 1.2 s with progress: %s", m.Raw)
+				}
+				began := time.Now()
+				if m := w.call("endless", "", `"progressToken":1`); m.Fault().Data.Kind != "timeout" {
+					t.Errorf("an endless call with progress: %s", m.Raw)
+				}
+				if took := time.Since(began); took < 2*time.Second || took > 20*time.Second {
+					t.Errorf("an endless call ended after %v", took)
+				}
+				w.cancelled(t, "endless")
+			})
+		}
+	}
+}
