@@ -29,6 +29,7 @@ type EndpointOptions struct {
 type Endpoint struct {
 	opts    EndpointOptions
 	closing chan struct{}
+	sockets gate
 	once    sync.Once
 }
 
@@ -52,8 +53,14 @@ func NewEndpoint(opts EndpointOptions) *Endpoint {
 	return &Endpoint{opts: opts, closing: make(chan struct{})}
 }
 
-// Close ends the listen and GET streams, so that a server can drain.
-func (e *Endpoint) Close() { e.once.Do(func() { close(e.closing) }) }
+// Close ends the listen and GET streams and lets sockets end, so that a server
+// can drain.
+func (e *Endpoint) Close() {
+	e.once.Do(func() {
+		e.sockets.shut()
+		close(e.closing)
+	})
+}
 
 // Serve answers one HTTP request for the face called scope, which h serves.
 func (e *Endpoint) Serve(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string, h Handler) {

@@ -1,0 +1,65 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/auth"
+)
+
+// gate lets connections in until it is shut, and can be waited for to be empty.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.wg.Add(1)
+	return true
+}
+
+func (g *gate) leave() { g.wg.Done() }
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+// Wait waits, after Close, until the sockets are closed or ctx ends. net/http
+// does not wait for them.
+func (e *Endpoint) Wait(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.sockets.wg.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		// Their sessions are ended next, which ends them too.
+	}
+}
+
+// hold counts a connection that lasts among the sessions, so that all of them
+// are bounded together. It ends early when its over channel is closed.
+func (e *Endpoint) hold(who *auth.Principal, scope string) (*session, error) {
+	s := &session{id: newSessionID(), scope: scope, client: &Client{Era: Legacy, Principal: who},
+		detach: func() {}, over: make(chan struct{})}
+	s.streams.Add(1)
+	s.touch()
+	if err := e.opts.Sessions.add(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (e *Endpoint) pipeOptions() PipeOptions {
+	return PipeOptions{MessageBytes: e.opts.MessageBytes, Panicked: e.opts.Panicked}
+}
