@@ -39,6 +39,9 @@ type Options struct {
 	// Environ is the environment that processes of upstreams may inherit
 	// from; nil means that of this process.
 	Environ []string
+	// BodyTimeout is the time for the body of a request to arrive; 0 means
+	// that of mcp.EndpointOptions.
+	BodyTimeout time.Duration
 }
 
 // Hub is a running hub.
@@ -102,7 +105,7 @@ func Open(opts Options) (*Hub, error) {
 	h.gateway = gateway.Open(h.cat, h.pool, h.door, patience)
 	h.router = router.Open(h.cat, h.pool, h.door)
 	h.sessions = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
-	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Sessions: h.sessions})
+	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, BodyTimeout: opts.BodyTimeout, Sessions: h.sessions})
 	h.gauges()
 	for _, o := range h.options(h.cfg) {
 		if _, err := h.pool.Add(o); err != nil {

@@ -92,6 +92,7 @@ func (c *Client) initialize() {
 	if c.Session == "" {
 		c.tb.Fatal("initialize: no Mcp-Session-Id came")
 	}
+	c.Version = Decode[struct{ ProtocolVersion string }](c.Hello.Result).ProtocolVersion
 	c.Notify("notifications/initialized", "")
 }
 
@@ -101,6 +102,8 @@ type Sent struct {
 	Body   string
 	Header http.Header // over the client's own; a nil value removes one
 	Host   string
+	// Unsized sends the body in chunks, without saying how long it is.
+	Unsized bool
 }
 
 // Answer is an HTTP answer that was read to its end.
@@ -146,6 +149,9 @@ func (c *Client) request(ctx context.Context, s Sent) *http.Request {
 		} else {
 			req.Header[k] = v
 		}
+	}
+	if s.Unsized {
+		req.ContentLength = -1
 	}
 	if s.Host != "" {
 		req.Host = s.Host
