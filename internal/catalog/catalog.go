@@ -114,6 +114,12 @@ func (c *Catalog) Remove(upstream string) {
 // server: or mcp:server:, and returns how many there were.
 func (c *Catalog) RemoveByPrefix(prefix string) int {
 	prefix = strings.TrimPrefix(prefix, "mcp:")
+	return c.RemoveTools(func(it *Item) bool { return strings.HasPrefix(it.Ref(), prefix) })
+}
+
+// RemoveTools takes out the tools that match, until their upstream's list is
+// read again, and returns how many there were.
+func (c *Catalog) RemoveTools(match func(*Item) bool) int {
 	n := 0
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +127,7 @@ func (c *Catalog) RemoveByPrefix(prefix string) int {
 		copied := *l
 		copied.Items[Tool] = nil
 		for _, it := range l.Items[Tool] {
-			if !strings.HasPrefix(it.Ref(), prefix) {
+			if !match(it) {
 				copied.Items[Tool] = append(copied.Items[Tool], it)
 			}
 		}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
@@ -33,8 +32,10 @@ func (h *Hub) Call(ctx context.Context, server, tool string, args []byte) (mcp.R
 	params := append(append([]byte(`{"name":`), wire.Quote(tool)...), `,"arguments":`...)
 	params = append(append(params, args...), '}')
 	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
-	if u.Eras() == mcp.Eras(mcp.Modern) {
-		client = &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Principal: auth.Local, Capabilities: json.RawMessage("{}")}
+	if u.Eras().Has(mcp.Modern) {
+		// Where the lists came from. Without a version, so that the _meta that
+		// the era demands is written for it.
+		client = &mcp.Client{Era: mcp.Modern, Principal: auth.Local, Capabilities: []byte("{}")}
 	}
 	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: client, Stream: mcp.Discard}
 	return h.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true})
@@ -81,7 +82,16 @@ func (h *Hub) AddModule(name string, m mcp.Handler) (*upstream.Upstream, error) 
 func (h *Hub) Tools() []*catalog.Item { return h.cat.Now().Items(catalog.Tool) }
 
 // RemoveTools takes tools out until their upstream's list is read again.
-func (h *Hub) RemoveTools(prefix string) int { return h.cat.RemoveByPrefix(prefix) }
+func (h *Hub) RemoveTools(match func(*catalog.Item) bool) int { return h.cat.RemoveTools(match) }
+
+// Discover reads what an upstream offers now, connecting if needed.
+func (h *Hub) Discover(ctx context.Context, server string) error {
+	u, err := h.upstream(server)
+	if err != nil {
+		return err
+	}
+	return u.Load(ctx)
+}
 
 // Stats are the figures of the connections to upstreams.
 func (h *Hub) Stats() upstream.Stats { return h.pool.Stats() }
