@@ -57,16 +57,18 @@ func FuzzHTTPFace(f *testing.F) {
 			"initialize":          `{"protocolVersion":"2025-06-18","capabilities":{}}`, "logging/setLevel": `{"level":"info"}`,
 		} {
 			s := c.Request("1", method, params, `"progressToken":"t"`)
-			f.Add("/mcp", "POST", c.Version, method, s.Header.Get("Mcp-Name"), "", "application/json, text/event-stream", []byte(s.Body))
-			f.Add("/mcps/up/mcp", "POST", c.Version, method, s.Header.Get("Mcp-Name"), "x", "application/json", []byte(s.Body))
+			f.Add(false, uint8(0), c.Version, method, s.Header.Get("Mcp-Name"), "", "application/json, text/event-stream", []byte(s.Body))
+			f.Add(true, uint8(0), c.Version, method, s.Header.Get("Mcp-Name"), "x", "application/json", []byte(s.Body))
 		}
 	}
-	f.Add("/mcp", "GET", "", "", "", "x", "text/event-stream", []byte(""))
-	f.Add("/mcp", "DELETE", "", "", "", "x", "", []byte(""))
-	f.Add("/mcp", "POST", "2025-03-26", "", "", "", "", []byte(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`))
-	f.Fuzz(func(t *testing.T, path, verb, version, method, name, session, accept string, body []byte) {
-		if path != "/mcp" && path != "/mcps/up/mcp" || !validVerb(verb) {
-			t.Skip()
+	f.Add(false, uint8(1), "", "", "", "x", "text/event-stream", []byte(""))
+	f.Add(false, uint8(2), "", "", "", "x", "", []byte(""))
+	f.Add(false, uint8(0), "2025-03-26", "", "", "", "", []byte(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`))
+	f.Fuzz(func(t *testing.T, agent bool, how uint8, version, method, name, session, accept string, body []byte) {
+		verb := []string{"POST", "GET", "DELETE", "PUT"}[how%4]
+		path := "/mcp"
+		if agent {
+			path = "/mcps/up/mcp"
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -84,8 +86,6 @@ func FuzzHTTPFace(f *testing.F) {
 		wellFormed(t, w)
 	})
 }
-
-func validVerb(v string) bool { return v == "GET" || v == "POST" || v == "DELETE" || v == "PUT" }
 
 func wellFormed(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
