@@ -164,6 +164,9 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		case <-ctx.Done():
 			c.flight.abandon(p)
 			c.cancel(id, o.Method, context.Cause(ctx))
+			if o.Method == "subscriptions/listen" {
+				p.linger(listenEnd)
+			}
 			return Response{}, context.Cause(ctx)
 		}
 		for _, e := range p.take() {
@@ -176,6 +179,29 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 			p.stream.Notify(e.method, e.params)
 		}
 		p.stream.Flush()
+	}
+}
+
+// listenEnd is how long a server is given to say that it has ended a listen
+// stream. Some keep one for a whole connection and, ending the one before,
+// would end the next one with it.
+const listenEnd = 200 * time.Millisecond
+
+// linger waits for the answer to a request that was cancelled.
+func (p *pending) linger(atMost time.Duration) {
+	late := time.NewTimer(atMost)
+	defer late.Stop()
+	for {
+		for _, e := range p.take() {
+			if e.resp != nil || e.err != nil {
+				return
+			}
+		}
+		select {
+		case <-p.ready:
+		case <-late.C:
+			return
+		}
 	}
 }
 

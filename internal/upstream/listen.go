@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,15 +12,16 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// listen keeps a subscriptions/listen stream open on a modern connection. A
-// stream with another filter is opened before the one before it is closed, so
-// that nothing is missed between them; missed is called when something may
-// have been.
+// listen keeps a subscriptions/listen stream open on a modern connection. Over
+// HTTP, a stream with another filter is opened before the one before it is
+// closed, so that nothing is missed between them. On a pipe it is the other
+// way round, since servers are known that keep one stream for the whole pipe.
+// missed is called when something may have been missed.
 func (u *Upstream) listen(ctx context.Context, l *link, missed func()) {
 	var on *hearing // what is open
 	defer func() { on.close() }()
 	for attempt := 0; ctx.Err() == nil; {
-		params, gen := u.wanted(l)
+		params, uris, gen := u.wanted(l)
 		if params == nil {
 			on.close()
 			on = nil
@@ -31,13 +34,28 @@ func (u *Upstream) listen(ctx context.Context, l *link, missed func()) {
 				return
 			}
 		}
+		if on.alive() && bytes.Equal(on.params, params) {
+			// Somebody subscribed while it was being opened.
+			l.heard.reach(gen)
+			if u.follow(ctx, l, on, gen, true, missed) {
+				continue
+			}
+		}
+		var deaf []string // resources whose updates nobody hears meanwhile
+		if _, pipe := l.conn.(*mcp.PipeConn); pipe && on != nil {
+			deaf = on.uris
+			on.close()
+			on = nil
+		}
 		next := hear(ctx, l, params)
+		next.uris = uris
 		opened := next.awaitOpen(ctx)
 		covered := on.alive()
 		on.close()
 		on = next
 		if opened {
 			l.heard.reach(gen)
+			u.updated(deaf)
 		}
 		if !covered && (opened || attempt == 0) {
 			missed()
@@ -82,9 +100,17 @@ func (u *Upstream) follow(ctx context.Context, l *link, on *hearing, gen int, op
 	}
 }
 
-// wanted is what to listen for on l, as params, nil if nothing, and up to
-// which change of the subscriptions it goes.
-func (u *Upstream) wanted(l *link) (params []byte, gen int) {
+// updated tells those who subscribed that they should read again: an update
+// that nobody needed does no harm, one that was missed does.
+func (u *Upstream) updated(uris []string) {
+	for _, uri := range uris {
+		u.pool.tell(u.opts.Name, mcp.NoteResourceUpdated, append(append([]byte(`{"uri":`), wire.Quote(uri)...), '}'))
+	}
+}
+
+// wanted is what to listen for on l, as params, nil if nothing, with the
+// resources in it, and up to which change of the subscriptions it goes.
+func (u *Upstream) wanted(l *link) (params []byte, uris []string, gen int) {
 	f := mcp.Filter{
 		Tools:     l.hello.CanDo("tools", "listChanged"),
 		Prompts:   l.hello.CanDo("prompts", "listChanged"),
@@ -96,14 +122,15 @@ func (u *Upstream) wanted(l *link) (params []byte, gen int) {
 	}
 	gen = u.subsGen
 	u.mu.Unlock()
+	slices.Sort(f.URIs)
 	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 {
-		return nil, gen
+		return nil, nil, gen
 	}
 	b, err := json.Marshal(map[string]any{"notifications": f})
 	if err != nil {
-		return nil, gen
+		return nil, nil, gen
 	}
-	return b, gen
+	return b, f.URIs, gen
 }
 
 // relisten makes the listen stream of l follow the subscriptions as they are
@@ -139,13 +166,15 @@ func (u *Upstream) relisten(ctx context.Context, l *link) {
 // hearing is one subscriptions/listen under way.
 type hearing struct {
 	began  time.Time
+	params []byte
+	uris   []string
 	cancel context.CancelFunc
 	opened chan struct{} // closed when the server has acknowledged it
 	ended  chan struct{}
 }
 
 func hear(ctx context.Context, l *link, params []byte) *hearing {
-	h := &hearing{began: time.Now(), opened: make(chan struct{}), ended: make(chan struct{})}
+	h := &hearing{began: time.Now(), params: params, opened: make(chan struct{}), ended: make(chan struct{})}
 	ctx, h.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(h.ended)
