@@ -44,7 +44,11 @@ type files struct {
 }
 
 func (f *files) load(listen []string) (*config.Config, []config.Note, error) {
-	return config.Load(config.Options{Files: f.Config, EnvFiles: f.EnvFile, Data: f.Data, Listen: listen})
+	return config.Load(f.options(listen))
+}
+
+func (f *files) options(listen []string) config.Options {
+	return config.Options{Files: f.Config, EnvFiles: f.EnvFile, Data: f.Data, Listen: listen}
 }
 
 // asJSON is the flag of commands whose output scripts may want.

@@ -232,9 +232,9 @@ func fetch(client *http.Client, url string, into any) error {
 
 // signal NAME PID sends a signal.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
-	names := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	names := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP}
 	if neg || len(args) != 2 || names[args[0]] == 0 {
-		ts.Fatalf("usage: signal TERM|INT|KILL|STOP|CONT pid")
+		ts.Fatalf("usage: signal TERM|INT|KILL|STOP|CONT|HUP pid")
 	}
 	pid, err := strconv.Atoi(args[1])
 	ts.Check(err)

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/stoahub/stoa/internal/config"
@@ -47,6 +50,7 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		return fmt.Errorf("serve: %w", err)
 	}
 	defer h.Close()
+	defer c.follow(ctx, h)()
 	defer context.AfterFunc(ctx, func() {
 		if isTerminal(s.err) {
 			s.note("letting running calls end; the same signal again stops at once")
@@ -56,6 +60,20 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		return fmt.Errorf("serve: %w", taken(context.WithoutCancel(ctx), cfg.Listen, err))
 	}
 	return nil
+}
+
+// follow keeps the hub as its config files say, until stop is called.
+func (c *serveCmd) follow(ctx context.Context, h *hub.Hub) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	var wg sync.WaitGroup
+	wg.Go(func() { h.Follow(ctx, c.options(c.Listen), again) })
+	return func() {
+		signal.Stop(again)
+		cancel()
+		wg.Wait()
+	}
 }
 
 // taken says who has an address that could not be listened on.
