@@ -111,6 +111,16 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (m
 		}
 	}
 	g.ensure(ctx, req.Client)
+	return g.page(req, k, cursor)
+}
+
+// Peek answers tools/list as it can be answered now, without connecting to
+// anything: for those who want to know how the hub does.
+func (g *Gateway) Peek(req *mcp.Request) (mcp.Response, error) {
+	return g.page(req, catalog.Tool, "")
+}
+
+func (g *Gateway) page(req *mcp.Request, k catalog.Kind, cursor string) (mcp.Response, error) {
 	snap := g.cat.Now()
 	page, err := snap.Page(k, cursor, allowed(req.Client))
 	if err != nil {

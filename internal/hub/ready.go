@@ -77,7 +77,7 @@ func (h *Hub) look(ctx context.Context) report {
 	}
 	wg.Wait()
 	rep.Upstreams = append(rep.Upstreams, rows...)
-	rep.Gateway = list(ctx, h.gateway, client)
+	rep.Gateway = list(ctx, func(_ context.Context, req *mcp.Request) (mcp.Response, error) { return h.gateway.Peek(req) }, client)
 	rep.Ready = rep.Gateway.OK
 	h.ready.at, h.ready.last = time.Now(), rep
 	return rep
@@ -95,15 +95,15 @@ func (h *Hub) lookAt(ctx context.Context, client *mcp.Client, s upstream.Status)
 		row.List.Error = err.Error()
 		return row
 	}
-	row.List = list(ctx, a, client)
+	row.List = list(ctx, a.Handle, client)
 	return row
 }
 
-func list(ctx context.Context, face mcp.Handler, client *mcp.Client) probed {
+func list(ctx context.Context, ask func(context.Context, *mcp.Request) (mcp.Response, error), client *mcp.Client) probed {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	began := time.Now()
-	resp, err := face.Handle(ctx, &mcp.Request{Method: "tools/list", Client: client, Stream: mcp.Discard})
+	resp, err := ask(ctx, &mcp.Request{Method: "tools/list", Client: client, Stream: mcp.Discard})
 	defer resp.Release()
 	p := probed{OK: err == nil, TookMs: float64(time.Since(began).Microseconds()) / 1000}
 	switch {
