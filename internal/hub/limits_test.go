@@ -1,0 +1,252 @@
+package hub_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+func TestQueue(t *testing.T) {
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}, {Name: "echo"}}}
+	o := worldOptions{server: func(s *config.Server) {
+		s.Queue = &config.Queue{Concurrency: 2, Capacity: 1, Timeout: 500 * time.Millisecond}
+	}}
+	eachCell(t, spec, o, func(t *testing.T, w *world) {
+		if w.transport == "json" {
+			t.Skip("as sse")
+		}
+		running := func(n, queued int) func() bool {
+			return func() bool {
+				s := status(t, w.Hub, "up")
+				return s.Running == n && s.Queued == queued
+			}
+		}
+		var busy []*hubtest.Exchange
+		for i := range 2 {
+			busy = append(busy, w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "slow"), "")))
+			hubtest.Eventually(t, "the call runs", running(i+1, 0))
+		}
+		waits := w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "echo"), `{"a":1}`))
+		hubtest.Eventually(t, "the third waits", running(2, 1))
+		full := w.call("echo", "")
+		code := map[hubtest.Era]int{hubtest.Legacy: -32002, hubtest.Modern: -31002}[w.era]
+		if f := full.Fault(); f.Data.Kind != "queue_full" || f.Code != code || !f.Data.Retryable {
+			t.Errorf("the fourth: %s", full.Raw)
+		}
+		if m := waits.Response(); m.Fault().Data.Kind != "timeout" {
+			t.Errorf("one that waited too long: %s", m.Raw)
+		}
+		waits = w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "echo"), `{"a":1}`))
+		hubtest.Eventually(t, "another waits", running(2, 1))
+		busy[0].Close()
+		if m := waits.Response(); m.Text() != `{"a":1}` {
+			t.Errorf("one whose turn came: %s", m.Raw)
+		}
+		if m := w.client.Call("tools/list", "{}"); m.Error != nil {
+			t.Errorf("a list waits for nobody: %s", m.Raw)
+		}
+		busy[1].Close()
+		hubtest.Eventually(t, "all is over", running(0, 0))
+	})
+}
+
+func TestBreakerOfTool(t *testing.T) {
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "bad", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"broken"}`}}, {Name: "echo"}}}
+	o := worldOptions{server: func(s *config.Server) {
+		s.Breaker = config.Breaker{Failures: 3, Window: time.Minute, Cooldown: 300 * time.Millisecond}
+	}}
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		for _, merged := range []bool{true, false} {
+			c := cell{era, "sse", merged}
+			t.Run(c.String(), func(t *testing.T) {
+				w := newWorld(t, c, spec, o)
+				for range 3 {
+					if m := w.call("bad", ""); m.Fault().Message != "broken" {
+						t.Fatalf("the tool's own error: %s", m.Raw)
+					}
+				}
+				called := len(w.peerState(t).Called)
+				m := w.call("bad", "")
+				code := map[hubtest.Era]int{hubtest.Legacy: -32000, hubtest.Modern: -31004}[era]
+				if f := m.Fault(); f.Data.Kind != "breaker_open" || f.Code != code || !f.Data.Retryable || f.Data.RetryAfterMs <= 0 {
+					t.Errorf("after three failures: %s", m.Raw)
+				}
+				if n := len(w.peerState(t).Called); n != called {
+					t.Error("the call reached the server")
+				}
+				if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
+					t.Errorf("another tool: %s", m.Raw)
+				}
+				hubtest.Eventually(t, "the tool is tried again", func() bool { return w.call("bad", "").Fault().Message == "broken" })
+			})
+		}
+	}
+}
+
+// An upstream that loses its calls is given a rest and comes back.
+func TestBreakerOfUpstream(t *testing.T) {
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "crash", Behaviour: peer.Do(peer.Crash)}, {Name: "echo"}}}
+	o := worldOptions{server: func(s *config.Server) {
+		s.Breaker = config.Breaker{Failures: 2, Window: time.Minute, Cooldown: 300 * time.Millisecond}
+	}}
+	for _, transport := range []string{"stdio", "sse"} {
+		t.Run(transport, func(t *testing.T) {
+			w := newWorld(t, cell{hubtest.Modern, transport, true}, spec, o)
+			for range 2 {
+				if m := w.call("crash", ""); m.Fault().Data.Kind != "upstream_lost" {
+					t.Fatalf("a call that is lost: %s", m.Raw)
+				}
+			}
+			if m := w.call("echo", ""); m.Fault().Data.Kind != "breaker_open" {
+				t.Errorf("after two losses: %s", m.Raw)
+			}
+			hubtest.Eventually(t, "it is used again", func() bool { return w.call("echo", `{"a":1}`).Text() == `{"a":1}` })
+			if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
+				t.Errorf("after it came back: %s", m.Raw)
+			}
+		})
+	}
+}
+
+// A call that may have taken effect is repeated only if that does no harm.
+func TestRetryOnlyWhereSafe(t *testing.T) {
+	crash := func(name, rest string) peer.Tool {
+		tl := tool(name, `,"inputSchema":{"type":"object"}`+rest)
+		tl.Behaviour = peer.Do(peer.Crash)
+		return tl
+	}
+	spec := peer.Spec{Tools: []peer.Tool{crash("once", ""), crash("again", `,"annotations":{"idempotentHint":true}`),
+		crash("reads", `,"annotations":{"readOnlyHint":true}`), {Name: "partial", Behaviour: peer.Do(peer.Partial)}}}
+	o := worldOptions{server: func(s *config.Server) { s.Breaker.Failures = 1000 }}
+	eachCell(t, spec, o, func(t *testing.T, w *world) {
+		settled(t, w.Hub, "up")
+		for name, times := range map[string]int{"once": 1, "again": 2, "reads": 2, "partial": 1} {
+			if m := w.call(name, ""); m.Fault().Data.Kind != "upstream_lost" {
+				t.Errorf("%s: %s", name, m.Raw)
+			}
+			n := 0
+			for _, called := range w.peerState(t).Called {
+				if called == name {
+					n++
+				}
+			}
+			if n != times {
+				t.Errorf("%s was called %d times, want %d", name, n, times)
+			}
+		}
+	})
+}
+
+func poolStats(t testing.TB, h *hubtest.Hub) upstream.Stats {
+	t.Helper()
+	_, body := h.Get("/api/v1/servers")
+	var all struct{ Pool upstream.Stats }
+	if err := json.Unmarshal(body, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Pool
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	o := worldOptions{
+		server: func(s *config.Server) { s.Idle = 100 * time.Millisecond },
+		edits:  []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.CleanupInterval = 20 * time.Millisecond })},
+	}
+	eachCell(t, recoverySpec(), o, func(t *testing.T, w *world) {
+		for range 2 {
+			if m := w.call("count", ""); m.Text() != "1" && m.Text() != "2" {
+				t.Fatalf("call: %s", m.Raw)
+			}
+			hubtest.Eventually(t, "the connection is closed", func() bool {
+				s := status(t, w.Hub, "up")
+				return s.Connections == 0 && s.State == upstream.Disconnected
+			})
+			created := poolStats(t, w.Hub).Created
+			if got := toolNames(t, w.client); w.merged && len(got) != 3 {
+				t.Errorf("listed while closed: %v", got)
+			}
+			if w.merged && poolStats(t, w.Hub).Created != created {
+				t.Error("a list made a connection")
+			}
+		}
+		s := poolStats(t, w.Hub)
+		if s.Created < 2 || s.Reaped < 2 || s.Open > 1 {
+			t.Errorf("statistics: %+v", s)
+		}
+		if w.http == nil {
+			hubtest.Eventually(t, "no process is left", func() bool {
+				return !slices.ContainsFunc(w.peerState(t).Pids, alive) || len(status(t, w.Hub, "up").Pids) > 0
+			})
+		}
+	})
+}
+
+// A connection that somebody is subscribed on is not idle.
+func TestSubscribedConnectionIsKept(t *testing.T) {
+	o := worldOptions{
+		server: func(s *config.Server) { s.Idle = 50 * time.Millisecond },
+		edits:  []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.CleanupInterval = 10 * time.Millisecond })},
+	}
+	w := newWorld(t, cell{hubtest.Legacy, "sse", true}, recoverySpec(), o)
+	x := w.subscribe(t, w.client)
+	sessions := w.http.Sessions()
+	end := time.Now().Add(500 * time.Millisecond)
+	hubtest.Eventually(t, "the idle time is over", func() bool { return time.Now().After(end) })
+	w.touch(t, x)
+	if got := w.http.Sessions(); !slices.Equal(got, sessions) {
+		t.Errorf("the session changed from %v to %v", sessions, got)
+	}
+}
+
+func TestPoolMaximum(t *testing.T) {
+	edits := []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.Max, c.AutoDiscover = 2, false })}
+	for _, name := range []string{"a", "b", "c"} {
+		edits = append(edits, hubtest.HTTP(name, peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{{Name: "echo"},
+			{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}}}).URL))
+	}
+	h := hubtest.New(t, edits...)
+	on := func(up string) *hubtest.Client {
+		return h.Client(t, hubtest.ClientOptions{Face: "/mcps/" + up + "/mcp"})
+	}
+	var busy []*hubtest.Exchange
+	for _, up := range []string{"a", "b"} {
+		busy = append(busy, on(up).Go("tools/call", hubtest.ToolParams("slow", "")))
+		hubtest.Eventually(t, up+" is busy", func() bool { return status(t, h, up).Running > 0 })
+	}
+	if m := on("c").Tool("echo", ""); m.Fault().Data.Kind != "limit" || !strings.Contains(m.Fault().Message, "in use") {
+		t.Errorf("a third connection: %s", m.Raw)
+	}
+	busy[0].Close()
+	hubtest.Eventually(t, "the idle one makes room", func() bool { return on("c").Tool("echo", `{"a":1}`).Text() == `{"a":1}` })
+	if s := poolStats(t, h); s.Open > 2 {
+		t.Errorf("statistics: %+v", s)
+	}
+}
+
+// With auto_discover off nothing is dialled until somebody asks.
+func TestNothingIsDialledUntilAsked(t *testing.T) {
+	for _, merged := range []bool{true, false} {
+		c := cell{hubtest.Modern, "sse", merged}
+		t.Run(c.String(), func(t *testing.T) {
+			o := worldOptions{edits: []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.AutoDiscover = false })}}
+			w := newWorld(t, c, recoverySpec(), o)
+			readyz(t, w.Hub)
+			if s := status(t, w.Hub, "up"); s.State != upstream.Disconnected || s.Tools != 0 || len(w.http.Requests()) > 0 {
+				t.Errorf("before anybody asked: %+v", s)
+			}
+			if got := toolNames(t, w.client); len(got) != 3 {
+				t.Errorf("listed: %v", got)
+			}
+			if m := w.call("count", ""); m.Text() != "1" {
+				t.Errorf("called: %s", m.Raw)
+			}
+		})
+	}
+}
