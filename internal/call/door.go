@@ -84,7 +84,11 @@ func (d *Door) pass(ctx context.Context, c *Call) (mcp.Response, error) {
 	if isTool {
 		o.Headers = paramHeaders(c)
 		meta.Tool = o.Name
-		meta.Repeat = c.Item != nil && c.Item.Idempotent
+		if c.Item != nil {
+			meta.Repeat, meta.Timeout = c.Item.Idempotent, c.Item.Timeout
+		} else {
+			meta.Repeat = false
+		}
 	}
 	return c.Upstream.Do(ctx, o, meta)
 }

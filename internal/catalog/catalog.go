@@ -177,7 +177,7 @@ func same(a, b []*Item) bool {
 		return false
 	}
 	for i := range a {
-		if !bytes.Equal(a[i].Raw, b[i].Raw) {
+		if !bytes.Equal(a[i].Raw, b[i].Raw) || !bytes.Equal(a[i].Shown, b[i].Shown) {
 			return false
 		}
 	}

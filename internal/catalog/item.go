@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
@@ -54,6 +55,7 @@ type Item struct {
 	Bindings   []schema.Binding // of a tool's arguments to headers
 	ReadOnly   bool             // the tool is said to change nothing
 	Idempotent bool             // the tool is said to bear repetition
+	Timeout    time.Duration    // of a call of the tool; 0 means the upstream's own
 	Stat       *Stat
 
 	pattern *regexp.Regexp // of a template

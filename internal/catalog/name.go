@@ -25,6 +25,11 @@ func Expose(upstream, name string) string {
 	if safe == full && len(full) <= maxName {
 		return full
 	}
+	return hashed(upstream, name, safe)
+}
+
+// hashed is a safe name with a hash of what it stands for, cut to length.
+func hashed(upstream, name, safe string) string {
 	sum := sha256.Sum256([]byte(upstream + ":" + name))
 	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:hashLen])
 	if limit := maxName - hashLen - 1; len(safe) > limit {

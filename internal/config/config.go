@@ -117,7 +117,7 @@ type InheritEnv struct {
 // path.Match. Deny wins over Allow; an empty Allow allows all.
 type Tools struct {
 	Allow, Deny []string
-	Override    json.RawMessage // by tool name; nil: none
+	Override    map[string]Override // by the server's own name of the tool
 }
 
 // Queue bounds the calls that a server executes at once.

@@ -258,7 +258,7 @@ func TestFullFile(t *testing.T) {
 		InheritEnv: InheritEnv{Names: []string{"HTTPS_PROXY"}},
 		Cwd:        filepath.Join(abs, "sub"), Transport: Stdio, Protocol: Legacy,
 		Timeout: 5 * time.Second, MaxTimeout: time.Minute,
-		Tools:   Tools{Allow: []string{"read_*"}, Deny: []string{"read_[a-c]*"}, Override: []byte(`{"read_file":{"description":"x"}}`)},
+		Tools:   Tools{Allow: []string{"read_*"}, Deny: []string{"read_[a-c]*"}, Override: map[string]Override{"read_file": {Description: "x"}}},
 		Sharing: PerSession, Queue: &Queue{2, 10, time.Second}, References: &off, Cards: &off,
 		Breaker: Breaker{3, 10 * time.Second, 5 * time.Second}, Idle: 90 * time.Second, Enabled: true,
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"path"
 	"strconv"
 	"strings"
@@ -194,7 +193,7 @@ func toolsField() field[Server] {
 	table := []field[Tools]{
 		textsField("allow", "Expose only tools that match one of these; `*`, `?` and `[a-z]` are wildcards.", asWritten, false, func(t *Tools) *[]string { return &t.Allow }, checkGlob),
 		textsField("deny", "Never expose tools that match one of these, also when allowed.", asWritten, false, func(t *Tools) *[]string { return &t.Deny }, checkGlob),
-		rawField("override", "Changes to what a tool says of itself, by its name.", func(t *Tools) *json.RawMessage { return &t.Override }, object),
+		overridesField(),
 	}
 	f := objectField("tools", "Which tools of the server are exposed; a plain list is `allow`.", func(s *Server) *Tools { return &s.Tools }, table)
 	schemaOf, decode := f.schema, f.decode

@@ -68,6 +68,7 @@ func (c *Config) Validate() error {
 		names[s.Name] = s.Title
 		s.settle(nil, path)
 		checkServer(s, at(path), func(string, string) {})
+		checkOverrides(s.Tools.Override, at(path))
 		each(path+"/tools/allow", s.Tools.Allow, checkGlob)
 		each(path+"/tools/deny", s.Tools.Deny, checkGlob)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/config"
@@ -88,12 +87,11 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("%s cannot change while the hub runs; nothing was changed", strings.Join(stuck, ", ")), Hint: "Undo that part of the change, or start the hub again."}
 	}
 	p := &plan{}
-	before, after := h.options(old), h.options(cfg)
-	for _, o := range after {
-		i := slices.IndexFunc(before, func(b upstream.Options) bool { return b.Name == o.Name })
+	for _, o := range h.options(cfg) {
+		before := enabled(old, o.Name)
 		switch {
-		case i >= 0 && reflect.DeepEqual(before[i], o):
-		case i >= 0:
+		case before != nil && reflect.DeepEqual(before, enabled(cfg, o.Name)): // follows secrets to their values
+		case before != nil:
 			p.replace = append(p.replace, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "replaced"})
 		case h.pool.Get(o.Name) != nil:
@@ -103,10 +101,10 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 			p.changes = append(p.changes, Change{"server", o.Name, "added"})
 		}
 	}
-	for _, b := range before {
-		if !slices.ContainsFunc(after, func(o upstream.Options) bool { return o.Name == b.Name }) {
-			p.remove = append(p.remove, b.Name)
-			p.changes = append(p.changes, Change{"server", b.Name, "removed"})
+	for i := range old.Servers {
+		if name := old.Servers[i].Name; enabled(old, name) != nil && enabled(cfg, name) == nil {
+			p.remove = append(p.remove, name)
+			p.changes = append(p.changes, Change{"server", name, "removed"})
 		}
 	}
 	if old.Limits != cfg.Limits {
@@ -118,6 +116,14 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 		p.changes = append(p.changes, Change{What: "pool", Action: "changed"})
 	}
 	return p, nil
+}
+
+// enabled is the server of that name, or nil if there is none that is to run.
+func enabled(c *config.Config, name string) *config.Server {
+	if s := c.Server(name); s != nil && s.Enabled {
+		return s
+	}
+	return nil
 }
 
 // options are those of the upstreams that a config has enabled.

@@ -31,6 +31,15 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		MessageBytes: cfg.Limits.MessageBytes,
 		Logger:       log,
 	}
+	for name, over := range s.Tools.Override {
+		if over.Hidden {
+			o.Filter.Deny = append(o.Filter.Deny[:len(o.Filter.Deny):len(o.Filter.Deny)], literally(name))
+		}
+		if o.Override == nil {
+			o.Override = map[string]catalog.Override{}
+		}
+		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout}
+	}
 	switch s.Protocol {
 	case config.Modern:
 		o.Era = mcp.Modern
@@ -54,6 +63,11 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		o.Header.Set(name, value.Reveal())
 	}
 	return o
+}
+
+// literally is the pattern that matches a name and nothing else.
+func literally(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // environment is what a server's process sees: a few harmless variables, those

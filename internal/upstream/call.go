@@ -18,6 +18,9 @@ import (
 type Call struct {
 	Tool   string // counts for the tool's breaker and the queue; empty for other methods
 	Repeat bool   // repeating the request does no harm
+	// Timeout is how long an answer may take in place of the upstream's own;
+	// 0 means that.
+	Timeout time.Duration
 }
 
 // Do sends a request to the upstream and returns its answer in the era of the
@@ -32,9 +35,9 @@ func (u *Upstream) Do(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respons
 		}
 		defer u.queue.Release()
 	}
-	resp, err := u.try(ctx, o)
+	resp, err := u.try(ctx, o, c)
 	if err != nil && u.again(ctx, err, c) {
-		resp, err = u.try(ctx, o)
+		resp, err = u.try(ctx, o, c)
 	}
 	u.judge(ctx, c, resp, err)
 	if err != nil {
@@ -86,13 +89,16 @@ func (u *Upstream) again(ctx context.Context, err error, c Call) bool {
 }
 
 // try sends the request once.
-func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing) (mcp.Response, error) {
+func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
 	l, err := u.link(ctx, o.Client)
 	if err != nil {
 		return mcp.Response{}, err
 	}
 	defer l.release()
 	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, end: time.Now().Add(u.opts.MaxTimeout)}
+	if c.Timeout > 0 {
+		w.timeout, w.end = c.Timeout, time.Now().Add(max(c.Timeout, u.opts.MaxTimeout))
+	}
 	if w.Stream == nil {
 		w.Stream = mcp.Discard
 	}

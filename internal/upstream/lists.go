@@ -169,6 +169,9 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 			bad = fmt.Errorf("%s: %w", k.Method(), err)
 			continue
 		}
+		if k == catalog.Tool {
+			catalog.Apply(items, u.opts.Override)
+		}
 		next.Items[k], known = items, true
 	}
 	if !known && bad != nil {

@@ -32,6 +32,7 @@ type Options struct {
 	Connect    time.Duration // for the handshake; 0 means 30 s
 	PerSession bool          // one connection per client connection
 	Filter     catalog.Filter
+	Override   map[string]catalog.Override // by the upstream's own names of tools
 	Breaker    guard.Options
 	Queue      *Queue
 	Idle       time.Duration // close a connection that is unused for so long; 0 means never
