@@ -66,10 +66,19 @@ func TestScopesOfTokens(t *testing.T) {
 		t.Errorf("what is out of scope was called: %v", one.State().Called)
 	}
 	// The changes of what is out of scope are not told.
-	c := h.Client(t, hubtest.ClientOptions{Token: narrow})
-	x := c.Listen(`{"toolsListChanged":true,"resourceSubscriptions":["mem://a"]}`)
-	h.Client(t, hubtest.ClientOptions{}).Tool("one__grow", "")
-	hubtest.Eventually(t, "the change is known", func() bool { return status(t, h, "one").Tools == 4 })
+	all := h.Client(t, hubtest.ClientOptions{})
+	wide := all.Listen(`{"toolsListChanged":true}`)
+	grow := func(tools int) {
+		t.Helper()
+		all.Tool("one__grow", "")
+		hubtest.Eventually(t, "the change is told and known", func() bool {
+			wide.Await("notifications/tools/list_changed")
+			return status(t, h, "one").Tools == tools
+		})
+	}
+	grow(4) // what was learned at the start is told by now
+	x := h.Client(t, hubtest.ClientOptions{Token: narrow}).Listen(`{"toolsListChanged":true,"resourceSubscriptions":["mem://a"]}`)
+	grow(5)
 	h.End() // the stream ends, with what was told until then
 	for {
 		m, err := x.Read()
