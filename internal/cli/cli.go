@@ -31,6 +31,7 @@ type grammar struct {
 	Resources resourcesCmd `cmd:"" help:"List resources, or read one."`
 	Prompts   promptsCmd   `cmd:"" help:"List prompts, or get one."`
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
+	Doctor    doctorCmd    `cmd:"" help:"Examine the servers as a client would, and say what to do."`
 	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`
 	Token     tokenCmd     `cmd:"" help:"Make, list or revoke tokens for clients on other machines."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

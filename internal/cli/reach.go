@@ -263,12 +263,19 @@ func (c *client) api(ctx context.Context, path string) ([]byte, error) {
 
 // dial opens a face of the hub.
 func (c *client) dial(ctx context.Context, path string) (*face, error) {
+	f, _, err := c.greet(ctx, path)
+	return f, err
+}
+
+// greet is dial for those who want to know how the face introduces itself.
+func (c *client) greet(ctx context.Context, path string) (*face, *mcp.Hello, error) {
 	conn := mcp.HTTPTo(c.base.JoinPath(path), c.header(), c.http, mcp.ConnOptions{MessageBytes: 64 << 20})
-	if _, err := mcp.Discover(ctx, conn); err != nil {
+	hello, err := mcp.Discover(ctx, conn)
+	if err != nil {
 		conn.Close()
-		return nil, lost(ctx, err)
+		return nil, nil, lost(ctx, err)
 	}
-	return &face{conn}, nil
+	return &face{conn}, hello, nil
 }
 
 // notes tells what a config's files say that is worth a look.

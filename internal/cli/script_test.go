@@ -74,6 +74,9 @@ func setup(env *testscript.Env) error {
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	noisy := peer.Spec{Name: "noisy", Tools: []peer.Tool{{Name: "hello"}}, Quirks: peer.Quirks{Garbage: true, StderrNoise: 5}}
 	quiet := peer.Spec{Name: "quiet", Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "echo"}, {Name: "only"}}}
+	odd := peer.Spec{Name: "odd", Tools: []peer.Tool{
+		{Name: "a.b"}, {Name: "bad", RawDefinition: `{"name":"bad","inputSchema":{"type":"object","properties":{"x":{"type":"nonsense"}}}}`}, {Name: "bare", RawDefinition: `{"name":"bare"}`},
+	}}
 	broken := map[string]any{"command": filepath.Join(env.WorkDir, "no-such-program")}
 	for name, servers := range map[string]map[string]any{
 		"one.jsonc":    {"alpha": entry(alpha(env.WorkDir))},
@@ -81,6 +84,7 @@ func setup(env *testscript.Env) error {
 		"noisy.jsonc":  {"noisy": entry(noisy)},
 		"broken.jsonc": {"broken": broken, "quiet": entry(quiet)},
 		"empty.jsonc":  {},
+		"odd.jsonc":    {"odd": entry(odd)},
 	} {
 		writeConfig(env.T(), filepath.Join(env.WorkDir, name), servers)
 	}
