@@ -143,6 +143,7 @@ func (b *sentBody) Close() error { return nil }
 func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	p, err := c.flight.open(ctx, o)
 	if err != nil {
+		<-c.done // at once; until then who tries again would get us again
 		return Response{}, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	defer p.end()

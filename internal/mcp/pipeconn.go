@@ -144,6 +144,7 @@ func (c *PipeConn) Notify(ctx context.Context, method string, params []byte) err
 func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	p, err := c.flight.open(ctx, o)
 	if err != nil {
+		<-c.done // at once; until then who tries again would get us again
 		return Response{}, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	defer p.end()
