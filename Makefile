@@ -23,10 +23,28 @@ E2E := ./e2e/...
 INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|pkg/[a-z]+)$$')
 UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|e2e|pkg/[a-z]+)$$')
 
-.PHONY: build test test-unit test-integration test-e2e tools lint fuzz bench soak clean
+.PHONY: build release test test-unit test-integration test-e2e tools lint fuzz bench soak clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
+
+# release makes an archive per platform and their checksums in dist. The same commit gives the same bytes: the times in
+# the archives are the commit's, and nothing of this machine is in them.
+RELEASE = $(shell sed -n 's/^const Release = "\(.*\)"/\1/p' internal/mcp/outgoing.go)
+VERSION ?= $(patsubst v%,%,$(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo $(RELEASE)-$$(git describe --always --dirty)))
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+LDFLAGS = -s -w -X github.com/stoahub/stoa/internal/cli.release=$(VERSION)
+
+release:
+	@rm -rf dist; mkdir -p dist; at=$$(git log -1 --format=%cI); \
+	for platform in $(PLATFORMS); do \
+		name=stoa_$(VERSION)_$${platform/\//_}; mkdir dist/$$name; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o dist/$$name/stoa .; \
+		cp LICENSE README.md dist/$$name; chmod 755 dist/$$name dist/$$name/stoa; chmod 644 dist/$$name/LICENSE dist/$$name/README.md; \
+		tar -C dist --sort=name --mtime="$$at" --owner=0 --group=0 --numeric-owner -cf - $$name | gzip -9n > dist/$$name.tar.gz; \
+		rm -r dist/$$name; echo "dist/$$name.tar.gz"; \
+	done; \
+	cd dist && sha256sum *.tar.gz > SHA256SUMS
 
 test: tools lint race-note
 	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) ./...
@@ -77,4 +95,4 @@ soak:
 	$(MAKE) bench BENCHCOUNT=10
 
 clean:
-	rm -rf bin .tools
+	rm -rf bin dist .tools

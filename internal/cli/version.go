@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -13,6 +14,11 @@ type versionCmd struct {
 	asJSON
 }
 
+// release is the version that `make release` gives the program by the linker.
+var release string
+
+func version() string { return cmp.Or(release, mcp.Release) }
+
 func (c *versionCmd) Run(s std) error {
 	revision := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -24,14 +30,14 @@ func (c *versionCmd) Run(s std) error {
 	}
 	if c.JSON {
 		return s.json(map[string]any{
-			"name": "stoa", "version": mcp.Release, "revision": revision,
+			"name": "stoa", "version": version(), "revision": revision,
 			"go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "protocols": mcp.Versions,
 		})
 	}
 	if len(revision) > 12 {
 		revision = revision[:12]
 	}
-	line := strings.Join(strings.Fields(fmt.Sprintf("stoa %s %s %s %s/%s", mcp.Release, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)), " ")
+	line := strings.Join(strings.Fields(fmt.Sprintf("stoa %s %s %s %s/%s", version(), revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)), " ")
 	_, err := fmt.Fprintf(s.out, "%s\nspeaks MCP %s\n", line, strings.Join(mcp.Versions, ", "))
 	return err
 }
