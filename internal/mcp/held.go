@@ -2,9 +2,12 @@ package mcp
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // gate lets connections in until it is shut, and can be waited for to be empty.
@@ -48,16 +51,22 @@ func (e *Endpoint) Wait(ctx context.Context) {
 }
 
 // hold counts a connection that lasts among the sessions, so that all of them
-// are bounded together. It ends early when its over channel is closed.
-func (e *Endpoint) hold(who *auth.Principal, scope string) (*session, error) {
+// are bounded together. It ends early when its over channel is closed. inbox is
+// where its messages go if they come by POST, else nil.
+func (e *Endpoint) hold(who *auth.Principal, scope string, inbox chan *buffer) (*session, error) {
 	s := &session{id: newSessionID(), scope: scope, client: &Client{Era: Legacy, Principal: who},
-		detach: func() {}, over: make(chan struct{})}
+		inbox: inbox, detach: func() {}, over: make(chan struct{})}
 	s.streams.Add(1)
 	s.touch()
 	if err := e.opts.Sessions.add(s); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// full answers a request for a connection that cannot be had.
+func full(w http.ResponseWriter, err error) {
+	writeJSON(w, http.StatusServiceUnavailable, wire.AppendError(nil, nil, fault.Of(err).Wire(false)))
 }
 
 func (e *Endpoint) pipeOptions() PipeOptions {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,14 +29,16 @@ type Transport interface {
 // To a server in plain HTTP, which is how those on the same machine are
 // reached, requests go by connections of our own: one goroutine per call
 // instead of three saves about a fifth of a call's CPU time. TLS, HTTP/2 and
-// proxies are left to net/http.
-func NewTransport(u *url.URL) Transport {
+// proxies are left to net/http. secure is nil for the usual rules of TLS.
+func NewTransport(u *url.URL, secure *tls.Config) Transport {
 	if u.Scheme == "http" {
 		if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy == nil {
 			return newLean(u)
 		}
 	}
-	return newStandard()
+	t := newStandard()
+	t.TLSClientConfig = secure
+	return t
 }
 
 // lean keeps connections to one host and speaks HTTP/1.1 on them.

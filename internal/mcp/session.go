@@ -24,6 +24,7 @@ type session struct {
 	out      outbox
 	calls    calls
 	replays  replays
+	inbox    chan *buffer // HTTP+SSE: what was posted; else nil
 	used     atomic.Int64 // unix nanoseconds of the last sign of life
 	streams  atomic.Int32 // open GET streams
 

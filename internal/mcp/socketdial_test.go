@@ -19,11 +19,11 @@ import (
 
 // listenSocket serves a sage on a real socket. cut ends all connections
 // without a word.
-func listenSocket(t *testing.T, limit int) (u *url.URL, cut func()) {
+func listenSocket(t *testing.T, limit int) (u *url.URL, h *sage, cut func()) {
 	t.Helper()
 	sessions := NewSessions(10, time.Hour)
 	e := NewEndpoint(EndpointOptions{MessageBytes: limit, Sessions: sessions})
-	h := &sage{}
+	h = &sage{}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer good" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -48,7 +48,7 @@ func listenSocket(t *testing.T, limit int) (u *url.URL, cut func()) {
 		sessions.Close()
 		srv.Close()
 	})
-	return u, func() {
+	return u, h, func() {
 		srv.Listener.Close()
 		mu.Lock()
 		defer mu.Unlock()
@@ -66,8 +66,24 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
+// awaitWaiting returns once a call of the tool wait runs.
+func (s *sage) awaitWaiting(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; <-time.After(time.Millisecond) {
+		s.mu.Lock()
+		waits := s.gate != nil
+		s.mu.Unlock()
+		if waits {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("no call waits")
+		}
+	}
+}
+
 func TestSocketTo(t *testing.T) {
-	u, _ := listenSocket(t, 1<<20)
+	u, _, _ := listenSocket(t, 1<<20)
 	ctx := within(t)
 	c := SocketTo(u, goodHeader, nil, ConnOptions{}, nil)
 	defer c.Close()
@@ -96,7 +112,7 @@ func TestSocketTo(t *testing.T) {
 }
 
 func TestSocketToNobody(t *testing.T) {
-	u, cut := listenSocket(t, 1<<20)
+	u, _, cut := listenSocket(t, 1<<20)
 	ctx := within(t)
 	c := SocketTo(u, nil, nil, ConnOptions{}, nil)
 	_, err := Discover(ctx, c)
@@ -138,7 +154,7 @@ func TestSocketToSilence(t *testing.T) {
 }
 
 func TestSocketToServerThatEnds(t *testing.T) {
-	u, cut := listenSocket(t, 1<<20)
+	u, h, cut := listenSocket(t, 1<<20)
 	c := SocketTo(u, goodHeader, nil, ConnOptions{}, nil)
 	defer c.Close()
 	ctx := within(t)
@@ -149,9 +165,7 @@ func TestSocketToServerThatEnds(t *testing.T) {
 	o := request("tools/call", `{"name":"wait"}`)
 	o.Stream = st
 	out := start(ctx, c, o)
-	if _, err := c.Call(ctx, request("ping", "")); err != nil { // the call before it has arrived too
-		t.Fatal(err)
-	}
+	h.awaitWaiting(t)
 	cut()
 	out.wantErr(t, func(err error) bool { return errors.Is(err, ErrLost) && !errors.Is(err, ErrNotSent) })
 	<-c.Done()
@@ -161,7 +175,7 @@ func TestSocketToServerThatEnds(t *testing.T) {
 }
 
 func TestSocketToTalkativeServer(t *testing.T) {
-	u, _ := listenSocket(t, 1<<20)
+	u, _, _ := listenSocket(t, 1<<20)
 	c := SocketTo(u, goodHeader, nil, ConnOptions{MessageBytes: 4096}, nil)
 	defer c.Close()
 	ctx := within(t)

@@ -35,9 +35,9 @@ func (e *Endpoint) ServeSocket(w http.ResponseWriter, r *http.Request, who *auth
 		return
 	}
 	defer e.sockets.leave()
-	held, err := e.hold(who, socketScope)
+	held, err := e.hold(who, socketScope, nil)
 	if err != nil {
-		writeFault(w, nil, false, err)
+		full(w, err)
 		return
 	}
 	defer e.opts.Sessions.remove(held)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,21 +86,15 @@ func (u *Upstream) raw() (mcp.Conn, *process, error) {
 		return mcp.LocalTo(u.opts.Handler, opts), nil, nil
 	}
 	if u.opts.URL != "" {
-		addr, err := url.Parse(u.opts.URL)
-		if err != nil {
-			return nil, nil, err
-		}
-		return mcp.HTTPTo(addr, u.opts.Header, u.transport, opts), nil, nil
+		conn, err := u.remote(opts)
+		return conn, nil, err
 	}
 	proc, err := startProcess(&u.opts, &u.tail)
 	if err != nil {
 		return nil, nil, err
 	}
 	u.starts.Add(1)
-	conn := mcp.PipeOver(proc.stdout, proc.stdin, opts, func(line []byte) {
-		u.health("garbage", "the server writes lines to stdout that are no messages, such as %.60q; they are passed over", line)
-	})
-	return conn, proc, nil
+	return mcp.PipeOver(proc.stdout, proc.stdin, opts, u.garbage), proc, nil
 }
 
 // dial makes a connection for k. With k.era 0 it finds out the era first.
@@ -117,6 +110,9 @@ func (u *Upstream) dial(ctx context.Context, k key, caps []byte) (*link, error) 
 	if err != nil {
 		err = u.explain(err, proc)
 		closeConn(conn, proc)
+		if l := u.older(ctx, k, caps, err); l != nil {
+			return l, nil
+		}
 		return nil, err
 	}
 	return &link{key: k, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil

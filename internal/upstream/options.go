@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -22,6 +23,8 @@ type Options struct {
 
 	URL    string
 	Header http.Header // sent with every request
+	Way    Way         // how URL is spoken to
+	TLS    *tls.Config // nil means the usual rules
 
 	Handler mcp.Handler // a module in this process
 
@@ -42,6 +45,16 @@ type Options struct {
 	MessageBytes int
 	Logger       *slog.Logger
 }
+
+// Way is a transport to a server at a URL.
+type Way uint8
+
+const (
+	AnyHTTP    Way = iota // streamable HTTP, or HTTP+SSE if the server is so old that it has only that
+	Streamable            // streamable HTTP
+	SSE                   // HTTP+SSE
+	WebSocket
+)
 
 // Queue limits the calls that an upstream runs at once.
 type Queue struct {

@@ -28,6 +28,7 @@ type Upstream struct {
 	tail      tail
 	starts    atomic.Int64
 	eras      atomic.Uint32 // mcp.Eras; 0 while unknown
+	old       atomic.Bool   // over HTTP: the server has HTTP+SSE only
 	settled   chan struct{} // closed when the first attempt to read the lists is over
 	settle    sync.Once
 	away      atomic.Bool   // the lists could not be read for want of a connection
@@ -78,7 +79,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	if addr, err := url.Parse(opts.URL); opts.URL != "" && err == nil {
-		u.transport = mcp.NewTransport(addr)
+		u.transport = mcp.NewTransport(addr, opts.TLS)
 	}
 	if opts.Queue != nil {
 		u.queue = guard.NewLimiter(opts.Queue.Concurrency, opts.Queue.Capacity)
