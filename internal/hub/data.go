@@ -27,6 +27,7 @@ type dataDir struct {
 	path  string
 	lock  *os.File
 	token string
+	key   string // signs requestState
 }
 
 // Running is what hub.json says of a running hub.
@@ -82,6 +83,9 @@ func (d *dataDir) prepare() error {
 		return fmt.Errorf("read the data folder's version: %w", err)
 	case strings.TrimSpace(string(b)) != schemaVersion:
 		return fmt.Errorf("data folder %s has version %q, this program knows %q: use the program that made it, or another folder", d.path, strings.TrimSpace(string(b)), schemaVersion)
+	}
+	if d.key, err = secretFile(filepath.Join(d.path, "key")); err != nil {
+		return err
 	}
 	d.token, err = secretFile(filepath.Join(d.path, "token"))
 	return err

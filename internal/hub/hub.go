@@ -96,7 +96,11 @@ func Open(opts Options) (*Hub, error) {
 		return nil, fmt.Errorf("open metrics: %w", err)
 	}
 	h.cat = catalog.New(50 * time.Millisecond)
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
+	var key []byte
+	if h.data != nil {
+		key = []byte(h.data.key)
+	}
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
 	h.door = call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
 	patience := time.Second
 	if opts.Temporary { // its client waits for it anyway

@@ -84,10 +84,11 @@ type worldOptions struct {
 	client hubtest.ClientOptions // era and face are the cell's
 	server func(*config.Server)
 	edits  []hubtest.Edit
+	mixed  bool // the upstream speaks only the era that the client does not
 }
 
 // eachCell runs a test over eras, transports and faces. The upstream speaks
-// the client's era only, so that no cell is bridged.
+// the client's era only, so that no cell is bridged, unless it is to be.
 func eachCell(t *testing.T, spec peer.Spec, o worldOptions, test func(t *testing.T, w *world)) {
 	t.Helper()
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
@@ -104,6 +105,9 @@ func newWorld(t *testing.T, c cell, spec peer.Spec, o worldOptions) *world {
 	t.Helper()
 	w := &world{cell: c, state: t.TempDir() + "/state"}
 	spec.Era, spec.StatePath = peer.Era(c.era), w.state
+	if o.mixed {
+		spec.Era = map[hubtest.Era]peer.Era{hubtest.Legacy: peer.EraModern, hubtest.Modern: peer.EraLegacy}[c.era]
+	}
 	edit := o.server
 	if edit == nil {
 		edit = func(*config.Server) {}

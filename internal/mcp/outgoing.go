@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -33,6 +34,36 @@ func Forward(req *Request) *Outgoing {
 		o.Name, _ = req.Text(param)
 	}
 	return o
+}
+
+// Clone returns a copy that shares no memory with the request it came from.
+func (o *Outgoing) Clone() *Outgoing {
+	c := *o
+	copied := func(fields []wire.Field) []wire.Field {
+		out := make([]wire.Field, len(fields))
+		for i, f := range fields {
+			out[i] = wire.Field{Name: clone(f.Name), Value: clone(f.Value)}
+		}
+		return out
+	}
+	c.Raw, c.Fields, c.Meta, c.Token = clone(o.Raw), copied(o.Fields), copied(o.Meta), clone(o.Token)
+	if o.Client != nil && o.Client.Connection == "" { // one with a connection lives on by itself
+		c.Client = &Client{
+			Era: o.Client.Era, Version: o.Client.Version, Principal: o.Client.Principal,
+			Info: clone(o.Client.Info), Capabilities: clone(o.Client.Capabilities),
+		}
+	}
+	return &c
+}
+
+// Drop takes members out of the params.
+func (o *Outgoing) Drop(params ...string) {
+	kept := slices.DeleteFunc(slices.Clone(o.Fields), func(f wire.Field) bool {
+		return slices.Contains(params, string(f.Name))
+	})
+	if len(kept) != len(o.Fields) {
+		o.Fields, o.Renamed = kept, true
+	}
 }
 
 // Rename sets a string member of the params.

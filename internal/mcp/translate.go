@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"strconv"
+
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -18,11 +20,11 @@ func Untag(params []byte) []byte {
 	return wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
 }
 
-// Translate turns the answer of a server of the other era into one for a
-// client of era to.
-func Translate(method string, resp Response, to Era) (Response, error) {
+// Translate turns the answer of a server of the other era into one for c.
+func Translate(method string, resp Response, c *Client) (Response, error) {
+	to := c.Era
 	if resp.Error != nil {
-		return translateError(resp, to), nil
+		return translateError(resp, c), nil
 	}
 	if len(resp.Result) == 0 || resp.Result[0] != '{' {
 		return resp, nil
@@ -81,10 +83,44 @@ func Complete(method string, result []byte) []byte {
 	return wire.EditFields(nil, fields, changes...)
 }
 
-func translateError(resp Response, to Era) Response {
-	code := errorCode(resp.Error)
-	if to == Modern && code == -32002 {
-		return Response{Error: wire.Edit(nil, resp.Error, wire.Change{Name: "code", Value: []byte("-32602")})}
+// translateError turns the codes that only one era has into what the other
+// says instead.
+func translateError(resp Response, c *Client) Response {
+	code := func(n string) Response {
+		return Response{Error: wire.Edit(nil, resp.Error, wire.Change{Name: "code", Value: []byte(n)})}
+	}
+	switch n := errorCode(resp.Error); {
+	case c.Era == Modern && n == codeNoResource:
+		return code("-32602")
+	case c.Era == Modern && n == codeNeedsURL:
+		if result := demandURL(resp.Error); result != nil && c.Can(Elicitation) {
+			return Response{Result: result}
+		}
+		return code("-32021")
+	case c.Era == Legacy && n <= -32020 && n >= -32022:
+		// What the hub sent was at fault, or what the client cannot give;
+		// the era has no codes for it, and the message says it.
+		return code("-32603")
 	}
 	return resp
+}
+
+const (
+	codeNoResource = -32002
+	codeNeedsURL   = -32042 // the legacy server wants the user to visit addresses first
+)
+
+// demandURL renders the addresses of a legacy error as a demand for input.
+func demandURL(object []byte) []byte {
+	elements, ok := wire.Elements(wire.Get(wire.Get(object, "data"), "elicitations"))
+	if !ok || len(elements) == 0 {
+		return nil
+	}
+	requests := []wire.Change{}
+	for i, e := range elements {
+		entry := []byte(`{"method":"elicitation/create","params":`)
+		entry = append(append(entry, ModernQuestion("elicitation/create", e)...), '}')
+		requests = append(requests, wire.Change{Name: "url" + strconv.Itoa(i+1), Value: entry})
+	}
+	return wire.Edit(nil, []byte(`{"resultType":"input_required"}`), wire.Change{Name: "inputRequests", Value: wire.Edit(nil, []byte("{}"), requests...)})
 }

@@ -24,6 +24,9 @@ func TestTranslate(t *testing.T) {
 		"no object to modern":        {method: "tools/call", result: `[1]`, to: Modern, want: `[1]`},
 		"not found to modern":        {method: "resources/read", failed: `{"code":-32002,"message":"gone","data":{"uri":"x"}}`, to: Modern, wantErr: `{"code":-32602,"message":"gone","data":{"uri":"x"}}`},
 		"other error to modern":      {method: "tools/call", failed: `{"code":-32000,"message":"?"}`, to: Modern, wantErr: `{"code":-32000,"message":"?"}`},
+		"addresses to modern":        {method: "tools/call", failed: `{"code":-32042,"message":"?","data":{"elicitations":[{"mode":"url","elicitationId":"1","url":"https://x.example/","message":"go"}]}}`, to: Modern, want: `{"resultType":"input_required","inputRequests":{"url1":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example/","message":"go"}}}}`},
+		"addresses without any":      {method: "tools/call", failed: `{"code":-32042,"message":"?"}`, to: Modern, wantErr: `{"code":-32021,"message":"?"}`},
+		"modern code to legacy":      {method: "tools/call", failed: `{"code":-32021,"message":"needs x"}`, to: Legacy, wantErr: `{"code":-32603,"message":"needs x"}`},
 		"call to legacy":             {method: "tools/call", result: `{"content":[],"resultType":"complete","ttlMs":1}`, to: Legacy, want: `{"content":[],"ttlMs":1}`},
 		"list to legacy":             {method: "tools/list", result: `{"tools":[],"resultType":"complete","ttlMs":1,"cacheScope":"public"}`, to: Legacy, want: `{"tools":[]}`},
 		"untouched to legacy":        {method: "tools/call", result: `{ "content" : [] }`, to: Legacy, want: `{ "content" : [] }`},
@@ -38,7 +41,7 @@ func TestTranslate(t *testing.T) {
 			if tc.failed != "" {
 				resp = Response{Error: []byte(tc.failed)}
 			}
-			got, err := Translate(tc.method, resp, tc.to)
+			got, err := Translate(tc.method, resp, &Client{Era: tc.to, Capabilities: []byte(`{"elicitation":{}}`)})
 			switch {
 			case tc.kind != 0:
 				if !fault.Is(err, tc.kind) {
@@ -60,7 +63,7 @@ func TestCompleteIsUndone(t *testing.T) {
 		if again := Complete(method, full); string(again) != string(full) {
 			t.Errorf("twice: %s", again)
 		}
-		back, err := Translate(method, Response{Result: full}, Legacy)
+		back, err := Translate(method, Response{Result: full}, &Client{Era: Legacy})
 		if err != nil || string(back.Result) != string(wire.EditFields(nil, wire.Members(result))) {
 			t.Errorf("%s came back as %s, %v", result, back.Result, err)
 		}

@@ -26,6 +26,20 @@ type Call struct {
 // Do sends a request to the upstream and returns its answer in the era of the
 // client.
 func (u *Upstream) Do(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
+	if o.Client != nil && o.Client.Era == mcp.Modern && mcp.TakesInput(o.Method) {
+		parks, err := u.parks(ctx)
+		if err != nil {
+			return mcp.Response{}, u.fault(ctx, o, err)
+		}
+		if parks {
+			return u.park(ctx, o, c)
+		}
+	}
+	return u.once(ctx, o, c)
+}
+
+// once sends a request and, where that is safe, sends it again.
+func (u *Upstream) once(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
 	if err := u.allowed(c); err != nil {
 		return mcp.Response{}, err
 	}
@@ -108,7 +122,16 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respon
 	defer w.timer.Stop()
 	sent := *o
 	sent.Stream = &w
+	if o.LogLevel != "" && l.key.era == mcp.Legacy {
+		u.want(o.LogLevel)
+		if err := u.raise(ctx, l); err != nil && ctx.Err() == nil {
+			u.health("logging", "the log level could not be set: %v", err)
+		}
+	}
 	resp, err := l.conn.Call(ctx, &sent)
+	if err == nil && l.key.era == mcp.Modern && o.Client != nil && o.Client.Era == mcp.Legacy {
+		resp, err = u.rounds(ctx, l, &sent, resp)
+	}
 	if err != nil {
 		return resp, err
 	}
@@ -116,7 +139,7 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respon
 		u.wake() // it is back
 	}
 	if o.Client != nil && o.Client.Era != l.key.era {
-		return mcp.Translate(o.Method, resp, o.Client.Era)
+		return mcp.Translate(o.Method, resp, o.Client)
 	}
 	return resp, nil
 }

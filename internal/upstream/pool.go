@@ -13,8 +13,9 @@ import (
 
 // Pool holds the upstreams and bounds their connections.
 type Pool struct {
-	cat  *catalog.Catalog
-	tick *time.Ticker // of the search for idle connections
+	cat     *catalog.Catalog
+	tick    *time.Ticker // of the search for idle connections
+	parking *parking
 
 	created, reused, reaped, unhealthy atomic.Int64
 
@@ -30,6 +31,7 @@ type Pool struct {
 
 // PoolOptions bound a Pool.
 type PoolOptions struct {
+	Key   []byte        // signs what clients bring back to parked calls; nil means one that nobody else has
 	Max   int           // connections in all; 0 means no bound
 	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
 }
@@ -43,7 +45,7 @@ func (o *PoolOptions) defaults() {
 // Open returns a pool that puts what upstreams offer into cat.
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
-	p := &Pool{cat: cat, max: o.Max, tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(p.reap)
 	return p

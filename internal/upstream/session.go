@@ -50,16 +50,21 @@ func (u *Upstream) WantLevel(level string) {
 	}
 }
 
+// want notes that somebody wants to see messages of that level.
+func (u *Upstream) want(level string) {
+	rank := mcp.LogRank(level)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if rank >= 0 && (u.level == 0 || rank+1 < u.level) {
+		u.level = rank + 1
+	}
+}
+
 // SetLevel asks the upstream to log at least as much as level. A shared
 // connection is set to the most that any client asked for; who asked for less
 // is given less.
 func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Client, level string) error {
-	rank := mcp.LogRank(level)
-	u.mu.Lock()
-	if u.level == 0 || rank+1 < u.level {
-		u.level = rank + 1
-	}
-	u.mu.Unlock()
+	u.want(level)
 	l, err := u.link(ctx, c)
 	if err != nil {
 		return err

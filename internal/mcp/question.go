@@ -1,0 +1,53 @@
+package mcp
+
+import (
+	"crypto/rand"
+
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Asks returns the capability that a server's request to its client needs, and
+// whether there is such a request.
+func Asks(method string) (Capability, bool) {
+	what, ok := askable[method]
+	if !ok {
+		return noCapability, false
+	}
+	return what, true
+}
+
+// NeedsInput reports whether a modern result asks for input instead of being
+// complete.
+func NeedsInput(result []byte) bool {
+	kind, _ := wire.String(wire.Get(result, "resultType"))
+	return kind == "input_required"
+}
+
+// TakesInput reports whether a modern server may answer the method by asking
+// for input.
+func TakesInput(method string) bool {
+	_, ok := needsName(method)
+	return ok
+}
+
+// LegacyQuestion returns the params of a modern input request as a legacy
+// client expects them.
+func LegacyQuestion(method string, params []byte) []byte {
+	if method != "elicitation/create" {
+		return params
+	}
+	if mode, _ := wire.String(wire.Get(params, "mode")); mode != "url" || wire.Get(params, "elicitationId") != nil {
+		return params
+	}
+	// The legacy era names each such question; the modern one does not.
+	return wire.Edit(nil, params, wire.Change{Name: "elicitationId", Value: wire.Quote(rand.Text())})
+}
+
+// ModernQuestion returns the params of a legacy server's request as an input
+// request of the modern era.
+func ModernQuestion(method string, params []byte) []byte {
+	if method != "elicitation/create" || wire.Get(params, "elicitationId") == nil {
+		return params
+	}
+	return wire.Edit(nil, params, wire.Change{Name: "elicitationId"})
+}
