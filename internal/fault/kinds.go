@@ -60,7 +60,7 @@ var table = []Info{
 	{UnknownTool, "unknown_tool", -32602, -32602, 200, 400, false, false, "No tool, prompt or upstream of that name is exposed here.", "List what is offered and use a name from the list."},
 	{TooLarge, "too_large", -32600, -32600, 413, 0, false, false, "The message is larger than the limit.", "Send less, or raise limits.messageBytes."},
 	{HeaderMismatch, "header_mismatch", -32020, -32020, 400, 0, false, false, "A protocol header is missing or does not say what the body says.", "Send Mcp-Method, Mcp-Name and Mcp-Param-* as the body has them."},
-	{MissingCapability, "missing_capability", -32021, -32021, 400, 0, false, false, "The request needs a capability that the client did not declare.", "Declare the capability in the request's _meta."},
+	{MissingCapability, "missing_capability", -32603, -32021, 400, 0, false, false, "The request needs a capability that the client did not declare.", "Declare the capability in the request's _meta."},
 	{BadVersion, "bad_version", -32022, -32022, 400, 0, false, false, "The protocol version is not one we speak.", "Use a version from data.supported."},
 	{UnknownSession, "unknown_session", -32001, -32001, 404, 0, false, false, "The Mcp-Session-Id is not known: it expired, was deleted, or belongs to another principal.", "Send initialize again without the header."},
 	{Unauthorized, "unauthorized", -31011, -31011, 401, 0, false, false, "No valid token came with the request.", "Send Authorization: Bearer with a token from `stoa token create`."},
