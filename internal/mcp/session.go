@@ -193,7 +193,7 @@ func (t *Sessions) evict() bool {
 		return false
 	}
 	delete(t.m, oldest.id)
-	go oldest.end()
+	oldest.end()
 	return true
 }
 

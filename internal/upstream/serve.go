@@ -120,10 +120,21 @@ func (u *Upstream) Unsubscribe(ctx context.Context, uri string) error {
 
 // Leave is Unsubscribe for callers that have nobody to tell how it went.
 func (u *Upstream) Leave(uri string) {
-	ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
-	defer cancel()
-	if err := u.Unsubscribe(ctx, uri); err != nil && u.ctx.Err() == nil {
-		u.opts.Logger.Debug("unsubscribe", "upstream", u.opts.Name, "err", err)
+	u.background(func() {
+		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+		defer cancel()
+		if err := u.Unsubscribe(ctx, uri); err != nil && u.ctx.Err() == nil {
+			u.opts.Logger.Debug("unsubscribe", "upstream", u.opts.Name, "err", err)
+		}
+	})
+}
+
+// background runs f unless the upstream is closed; closing it waits for f.
+func (u *Upstream) background(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.closed {
+		u.wg.Go(f)
 	}
 }
 

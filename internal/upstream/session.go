@@ -120,11 +120,14 @@ func (u *Upstream) Forget(c *mcp.Client) {
 	}
 	k := key{era: mcp.Legacy, client: c.Connection}
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	l := u.links[k]
+	if l == nil || u.closed {
+		return
+	}
 	delete(u.links, k)
-	u.mu.Unlock()
-	if l != nil {
+	u.wg.Go(func() { // a process may take its time to end
 		l.close()
 		u.pool.release()
-	}
+	})
 }
