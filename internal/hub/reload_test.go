@@ -227,3 +227,81 @@ func TestReloadStorm(t *testing.T) {
 	}
 	t.Logf("%d calls, %d failures", calls.Load(), failures.Load())
 }
+
+// Who listens hears of the upstream that takes another's place, without asking
+// again: of its lists, and of the resources subscribed to before.
+func TestReloadKeepsListeners(t *testing.T) {
+	spec := func(tools ...string) peer.Spec {
+		s := echoSpec("up", tools...)
+		s.Tools = append(s.Tools, peer.Tool{Name: "touch", Behaviour: peer.Behaviour{Kind: peer.Touch, URI: "note://one"}})
+		s.Resources = []peer.Resource{{URI: "note://one", Text: "one"}}
+		return s
+	}
+	for _, era := range []peer.Era{peer.EraLegacy, peer.EraModern} {
+		for _, face := range []string{"/mcp", "/mcps/up/mcp"} {
+			t.Run(string(era)+face, func(t *testing.T) {
+				one, two := spec(), spec("more")
+				one.Era, two.Era = era, era
+				h := hubtest.New(t, hubtest.Stdio("up", one))
+				c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: face})
+				name := map[string]string{"/mcp": "up__"}[face]
+				hubtest.Eventually(t, "it is listed", func() bool { return offers(c, name+"touch") })
+				listen := c.Listen(`{"toolsListChanged":true,"resourceSubscriptions":["note://one"]}`)
+				defer listen.Close()
+				if changes, err := h.Reload(setupOf(h, hubtest.Stdio("up", two))); err != nil || described(changes) != "server up replaced" {
+					t.Fatalf("%v, %v", changes, err)
+				}
+				for !offers(c, name+"more") { // the start may be told of first
+					listen.Await("notifications/tools/list_changed")
+				}
+				told := make(chan struct{})
+				go func() {
+					defer close(told)
+					listen.Await("notifications/resources/updated")
+				}()
+				// The new one is subscribed to behind our back.
+				hubtest.Eventually(t, "the update is told", func() bool {
+					if resp := c.Tool(name+"touch", "{}"); resp.Error != nil {
+						t.Errorf("touch: %s", resp.Error)
+					}
+					select {
+					case <-told:
+						return true
+					default:
+						return false
+					}
+				})
+			})
+		}
+	}
+}
+
+// Calls on an upstream that is replaced while they come end on one or the
+// other.
+func TestReloadLosesNoCallOfTheReplaced(t *testing.T) {
+	h := hubtest.New(t, hubtest.Stdio("up", echoSpec("up")))
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	var calls atomic.Int64
+	for range soak(4, 16) {
+		c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcps/up/mcp"})
+		wg.Go(func() {
+			for !stop.Load() {
+				if resp := c.Tool("echo", `{"n":1}`); resp.Error != nil {
+					t.Errorf("a call was lost: %s", resp.Error)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for i := range soak(8, 200) {
+		before := calls.Load()
+		hubtest.Eventually(t, "calls pass", func() bool { return calls.Load() > before+4 || t.Failed() })
+		if _, err := h.Reload(setupOf(h, hubtest.Stdio("up", echoSpec("up", fmt.Sprintf("tool%d", i))))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+}

@@ -26,6 +26,14 @@ type Call struct {
 // Do sends a request to the upstream and returns its answer in the era of the
 // client.
 func (u *Upstream) Do(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
+	// In this order: either we see the one that has taken its place, or who
+	// retires it sees the call.
+	u.calls.Add(1)
+	if next := u.next.Load(); next != nil {
+		u.calls.Add(-1)
+		return next.Do(ctx, o, c)
+	}
+	defer u.calls.Add(-1)
 	if o.Client != nil && o.Client.Era == mcp.Modern && mcp.TakesInput(o.Method) {
 		parks, err := u.parks(ctx)
 		if err != nil {

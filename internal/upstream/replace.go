@@ -15,7 +15,7 @@ const retireTime = 10 * time.Second
 // Replace starts an upstream in place of the one of its name. What that one
 // offered stays in the catalogue until the new one has been read, and what was
 // subscribed to is subscribed to again. Calls that run on the old one may end;
-// a call that comes between the two may be told that it is being removed.
+// those that come to it go to the new one.
 func (p *Pool) Replace(opts Options) (*Upstream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,6 +28,7 @@ func (p *Pool) Replace(opts Options) (*Upstream, error) {
 	u.subs, u.subsGen, u.level = maps.Clone(old.subs), old.subsGen, old.level
 	old.mu.Unlock()
 	old.retired.Store(true)
+	old.next.Store(u)
 	p.ups[opts.Name] = u
 	u.wg.Go(u.run)
 	p.wg.Go(func() { p.retire(old) })
@@ -73,10 +74,8 @@ func (p *Pool) retire(u *Upstream) {
 
 // runs reports whether somebody waits for the upstream.
 func (u *Upstream) runs() bool {
-	if u.queue != nil {
-		if queued, running, _ := u.queue.Status(); queued+running > 0 {
-			return true
-		}
+	if u.calls.Load() > 0 {
+		return true
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

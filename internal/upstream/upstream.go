@@ -31,10 +31,12 @@ type Upstream struct {
 	old       atomic.Bool   // over HTTP: the server has HTTP+SSE only
 	settled   chan struct{} // closed when the first attempt to read the lists is over
 	settle    sync.Once
-	away      atomic.Bool   // the lists could not be read for want of a connection
-	reload    chan struct{} // a token asks the supervisor to load the lists in dirty
-	loading   chan struct{} // holds a token while lists are read
-	retired   atomic.Bool   // another upstream has taken its name: it only ends what runs
+	away      atomic.Bool              // the lists could not be read for want of a connection
+	reload    chan struct{}            // a token asks the supervisor to load the lists in dirty
+	loading   chan struct{}            // holds a token while lists are read
+	retired   atomic.Bool              // another upstream may have its name: it only ends what runs
+	calls     atomic.Int32             // requests that run or wait to
+	next      atomic.Pointer[Upstream] // which has taken its place
 
 	mu      sync.Mutex
 	links   map[key]*link
@@ -254,7 +256,7 @@ func (u *Upstream) dialFailed(k key, err error) {
 		u.eras.Store(uint32(u.Eras() &^ mcp.Eras(k.era)))
 		u.opts.Logger.Info("upstream does not speak an era it named", "upstream", u.opts.Name, "era", k.era.String(), "err", rejected)
 	}
-	if len(u.links) == 0 {
+	if len(u.links) == 0 && !u.closed {
 		u.setState(Failed, err)
 	}
 }

@@ -37,7 +37,7 @@ type Config struct {
 type Pool struct {
 	MaxIdle time.Duration // close a connection unused for so long; 0 means 5 min, less means never
 	Sweep   time.Duration // how often idle ones are looked for; 0 means 1 min
-	Max     int           // connections at once; 0 means no bound
+	Max     int           // connections at once, that to the program's own tools among them; 0 means no bound
 }
 
 // Server is one MCP server: a program to run or a URL to call.
