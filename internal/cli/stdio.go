@@ -45,5 +45,5 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 	}()
 	stop := context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })
 	defer stop()
-	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Gateway(), mcp.PipeOptions{MessageBytes: cfg.Limits.MessageBytes, Grace: lastAnswers})
+	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Gateway(), mcp.PipeOptions{MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers})
 }

@@ -78,6 +78,7 @@ func (b *httpBatch) run(all [][]byte) {
 func (b *httpBatch) take(raw []byte, in *slot) func() {
 	m := messages.Get().(*wire.Message)
 	b.kept = append(b.kept, m)
+	m.Depth = b.x.e.opts.Depth
 	if err := m.Scan(raw, wire.FromClient); err != nil {
 		b.respond(in, m.ID, Response{}, scanFault(err))
 		return nil

@@ -16,6 +16,7 @@ import (
 // EndpointOptions bound what an Endpoint takes.
 type EndpointOptions struct {
 	MessageBytes int           // largest message; 0 means 10 MiB
+	Depth        int           // deepest nesting of a message; 0 means wire.MaxDepth
 	BodyTimeout  time.Duration // time for a request's body to arrive; 0 means 30 s
 	KeepAlive    time.Duration // silence after which a comment is sent; 0 means 15 s
 	WriteTimeout time.Duration // time for a client to take one message on a socket or an old event stream; 0 means 30 s
@@ -121,6 +122,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if isBatch(body.b) && x.batch(body.b) {
 		return
 	}
+	m.Depth = e.opts.Depth
 	if err := m.Scan(body.b, wire.FromClient); err != nil {
 		writeFault(w, m.ID, false, scanFault(err))
 		return

@@ -70,5 +70,5 @@ func full(w http.ResponseWriter, err error) {
 }
 
 func (e *Endpoint) pipeOptions() PipeOptions {
-	return PipeOptions{MessageBytes: e.opts.MessageBytes, Panicked: e.opts.Panicked}
+	return PipeOptions{MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked}
 }

@@ -15,6 +15,7 @@ import (
 // PipeOptions bound what ServePipe takes.
 type PipeOptions struct {
 	MessageBytes int           // largest message; 0 means 10 MiB
+	Depth        int           // deepest nesting of a message; 0 means wire.MaxDepth
 	Concurrent   int           // requests that run at once; 0 means 256
 	Grace        time.Duration // how long running requests may go on after the input ends; 0 means 5 s
 	// Panicked is told of a handler that panicked; the request is then answered
@@ -155,6 +156,7 @@ func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 		buf.free()
 		in.done()
 	}
+	m.Depth = p.opts.Depth
 	if err := m.Scan(buf.b, wire.FromClient); err != nil {
 		p.fault(in, m.ID, false, scanFault(err))
 		free()

@@ -17,6 +17,10 @@ type Message struct {
 	Fields []Field // members of params, if it is an object
 	Meta   []Field // members of params._meta, if it is an object
 
+	// Depth is the deepest nesting to allow, at most MaxDepth, which 0 means.
+	// It is kept by Scan.
+	Depth int
+
 	version   bool
 	badMethod bool   // present, but no non-empty string
 	last      string // the method before, kept since it is often the same
@@ -35,8 +39,12 @@ const (
 // a *SyntaxError when b is not JSON as we demand it, and a *ShapeError when it
 // is JSON but no JSON-RPC message; then ID is set where it could be read.
 func (m *Message) Scan(b []byte, trust Trust) error {
-	*m = Message{Fields: kept(m.Fields), Meta: kept(m.Meta), last: m.last,
-		s: scanner{b: b, maxDepth: MaxDepth, names: kept(m.s.names)}}
+	depth := MaxDepth
+	if m.Depth > 0 {
+		depth = min(m.Depth, MaxDepth)
+	}
+	*m = Message{Fields: kept(m.Fields), Meta: kept(m.Meta), Depth: m.Depth, last: m.last,
+		s: scanner{b: b, maxDepth: depth, names: kept(m.s.names)}}
 	s := &m.s
 	s.space()
 	first := s.peek()
