@@ -120,7 +120,7 @@ var layers = map[string]int{
 	"internal/plan": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain,
 	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/store": foundation,
 	"internal/event": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/config": foundation,
-	"internal/obs": foundation, "internal/secret": foundation, "internal/spell": foundation,
+	"internal/obs": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/cert": foundation,
 }
 
 // inside lists the edges within a layer.
@@ -280,6 +280,7 @@ var homes = []struct {
 	{"github.com/segmentio/encoding", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"encoding/json/jsontext", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"github.com/modelcontextprotocol/go-sdk", nil, "it is our oracle in tests, not our data path"},
+	{"github.com/coder/websocket", []string{"internal/mcp"}, "mcp owns how messages are carried"},
 	{"github.com/nats-io/", []string{"internal/store"}, "store owns the engine"},
 	{"google.golang.org/genai", []string{"internal/llm/gemini"}, "each model's SDK stays behind its provider"},
 	{"github.com/openai/", []string{"internal/llm/openai"}, "each model's SDK stays behind its provider"},

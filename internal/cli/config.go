@@ -14,7 +14,16 @@ type configCmd struct {
 
 // listenFlag lets config see what serve would.
 type listenFlag struct {
-	Listen []string `help:"Address to listen on; may be given more than once." placeholder:"HOST:PORT" sep:"none"`
+	Listen  []string `help:"Address to listen on; may be given more than once." placeholder:"HOST:PORT" sep:"none"`
+	TLSCert string   `help:"Certificate to listen with, a PEM file." name:"tls-cert" placeholder:"FILE"`
+	TLSKey  string   `help:"Key of the certificate, a PEM file." name:"tls-key" placeholder:"FILE"`
+}
+
+// settings are the flags of a command that serves, as config takes them.
+func (l *listenFlag) settings(f *files) config.Options {
+	o := f.options(l.Listen)
+	o.TLSCert, o.TLSKey = l.TLSCert, l.TLSKey
+	return o
 }
 
 type configCheckCmd struct {
@@ -34,7 +43,7 @@ type remark struct {
 }
 
 func (c *configCheckCmd) Run(s std) error {
-	cfg, notes, err := c.load(c.Listen)
+	cfg, notes, err := config.Load(c.settings(&c.files))
 	problems, known := err.(config.Problems)
 	if err != nil && !known {
 		return err
@@ -78,7 +87,7 @@ type configShowCmd struct {
 }
 
 func (c *configShowCmd) Run(s std) error {
-	cfg, _, err := c.load(c.Listen)
+	cfg, _, err := config.Load(c.settings(&c.files))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -63,13 +64,16 @@ func (r *reach) running(ctx context.Context, data string) (*client, error) {
 	if note == nil {
 		return nil, nil
 	}
-	c := newClient(&url.URL{Scheme: "http", Host: dialable(note.Address)}, r.Token)
+	c := newClient(&url.URL{Scheme: note.Scheme(), Host: dialable(note.Address)}, r.Token)
+	if note.Cert != "" {
+		c.http.TLSClientConfig = cert.Pinned(note.Cert) // it need not be one for this name
+	}
 	who, err := c.probe(ctx)
 	if err != nil {
 		c.close()
 		if isTimeout(err) && ctx.Err() == nil {
 			return nil, failed(exitUnreachable, fmt.Sprintf("Look at process %d, and stop it if it hangs.", note.Pid),
-				"ask the hub at http://%s: no answer within %v", note.Address, probeTime)
+				"ask the hub at %s://%s: no answer within %v", note.Scheme(), note.Address, probeTime)
 		}
 		return nil, ctx.Err() // it has ended without tidying up
 	}
@@ -111,7 +115,7 @@ func noted(data string) *hub.Running {
 
 // isAt reports whether the hub of a data folder is what a URL leads to.
 func isAt(note *hub.Running, u *url.URL) bool {
-	if note == nil || u.Scheme != "http" {
+	if note == nil || u.Scheme != note.Scheme() {
 		return false
 	}
 	ip := net.ParseIP(u.Hostname())

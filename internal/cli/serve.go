@@ -37,7 +37,7 @@ func openHub(s std, cfg *config.Config, notes []config.Note, opts hub.Options) (
 }
 
 func (c *serveCmd) Run(ctx context.Context, s std) error {
-	cfg, notes, err := c.load(c.Listen)
+	cfg, notes, err := config.Load(c.settings(&c.files))
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *serveCmd) follow(ctx context.Context, h *hub.Hub) (stop func()) {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	var wg sync.WaitGroup
-	wg.Go(func() { h.Follow(ctx, c.options(c.Listen), again) })
+	wg.Go(func() { h.Follow(ctx, c.settings(&c.files), again) })
 	return func() {
 		signal.Stop(again)
 		cancel()
@@ -102,6 +102,9 @@ func banner(addresses []string, cfg *config.Config) string {
 		return ""
 	}
 	at := "http://" + dialable(addresses[0]) + "/mcp"
+	if cfg.TLS.Cert != "" {
+		at = "https" + strings.TrimPrefix(at, "http")
+	}
 	return fmt.Sprintf(`
   stoa %s serves %s at %s
 

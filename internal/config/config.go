@@ -27,6 +27,8 @@ import (
 type Config struct {
 	Listen       []string // host:port, checked
 	Data         string   // the data folder, absolute when loaded
+	TLS          TLS      // of all addresses in Listen
+	SSE          bool     // serve HTTP+SSE of 2024-11-05 too
 	Store        string   // "embedded", or nats:// addresses separated by commas
 	Servers      []Server // sorted by Name, Names unique
 	AutoDiscover bool     // false: no server is dialled or listed until asked for
@@ -37,6 +39,18 @@ type Config struct {
 	Sections     Sections
 
 	trace *trace // where each value came from; nil for a Config made by hand
+}
+
+// TLS names the certificate to listen with; both are empty for plain HTTP.
+type TLS struct {
+	Cert, Key string // PEM files
+}
+
+// Trust says how a server at a https or wss URL is trusted.
+type Trust struct {
+	CA        string // PEM file of authorities; empty: the system's
+	Cert, Key string // PEM files of the certificate to show; empty: none
+	Insecure  bool   // trust anybody
 }
 
 // Pool says when connections to servers are closed for being idle.
@@ -91,6 +105,7 @@ type Server struct {
 
 	URL     string
 	Headers map[string]secret.String
+	TLS     Trust
 
 	Transport  Transport
 	Protocol   Protocol

@@ -22,6 +22,8 @@ type Options struct {
 	UserDir  string                      // Stoa's folder in the user's configuration; "": the system's
 	Listen   []string                    // --listen; wins over everything
 	Data     string                      // --data; wins over everything
+	TLSCert  string                      // --tls-cert; wins over everything
+	TLSKey   string                      // --tls-key; wins over everything
 }
 
 // names are the files looked for in a folder, the first found is taken.
@@ -146,6 +148,7 @@ func workspace(path string) string {
 func (l *loader) settle(c *Config) {
 	l.settleListen(c)
 	l.settleData(c)
+	l.settleTLS(c)
 	t := c.trace
 	if v, from, ok := l.env.get("LOG_LEVEL"); ok && v != "" && !known(t, "/log/level") {
 		level := strings.ToLower(v)
@@ -209,6 +212,22 @@ func (l *loader) settleListen(c *Config) {
 		set(from, net.JoinHostPort(cmp.Or(host, "127.0.0.1"), cmp.Or(port, "8080")))
 	case plain != "":
 		set(fromPlain, net.JoinHostPort("127.0.0.1", plain))
+	}
+}
+
+func (l *loader) settleTLS(c *Config) {
+	for _, f := range []struct {
+		flag, path, value string
+		to                *string
+	}{{"--tls-cert", "/tls/cert", l.TLSCert, &c.TLS.Cert}, {"--tls-key", "/tls/key", l.TLSKey, &c.TLS.Key}} {
+		if f.value == "" {
+			continue
+		}
+		*f.to = l.path(f.value)
+		if abs, err := filepath.Abs(*f.to); err == nil {
+			*f.to = abs
+		}
+		c.trace.places[f.path] = place{other: f.flag}
 	}
 }
 

@@ -21,6 +21,8 @@ func configFields() []field[Config] {
 		},
 		textsField("listen", "The addresses to listen on, each host:port; one string or a list. Port 0 takes a free one. `--listen` replaces them all; without either, `AIUR_SERVER_HOST` and `AIUR_SERVER_PORT`, then `PORT`, decide. An address that is not loopback needs authentication.",
 			asWritten, true, func(c *Config) *[]string { return &c.Listen }, checkListen),
+		objectField("tls", "The certificate of the hub. With it all addresses speak https only; without it, plain HTTP. Who may come in is decided as without. The files are read again when they have changed.", func(c *Config) *TLS { return &c.TLS }, tlsFields()),
+		boolField("sse", "Also serve HTTP+SSE, the transport of protocol version 2024-11-05, at `/sse` and `/message`, for clients that know nothing newer.", func(c *Config) *bool { return &c.SSE }),
 		textField("data", "The folder of the hub's own data. `--data` wins; without either, `STOA_DATA`, then `stoa` in the user's state folder (`XDG_STATE_HOME` or `~/.local/state`). `${VAR}` is filled in; a relative path starts at the file's folder.",
 			asPath, func(c *Config) *string { return &c.Data }, nil),
 		textField("store", "Where durable state lives: `embedded` keeps it in the data folder; one or more `nats://` or `tls://` addresses, separated by commas, use that JetStream cluster. `${VAR}` is filled in.",
@@ -48,6 +50,14 @@ func versionField() field[Config] {
 				d.problem(n.at, n.ptr, "write 1", "this version of Stoa reads format 1 only")
 			}
 		},
+	}
+}
+
+func tlsFields() []field[TLS] {
+	const path = " `${VAR}` is filled in; a relative path starts at the file's folder."
+	return []field[TLS]{
+		textField("cert", "The PEM file of the certificate, followed by those that lead to its authority. `--tls-cert` wins."+path, asPath, func(t *TLS) *string { return &t.Cert }, nil),
+		textField("key", "The PEM file of the certificate's key. `--tls-key` wins."+path, asPath, func(t *TLS) *string { return &t.Key }, nil),
 	}
 }
 

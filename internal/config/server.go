@@ -249,6 +249,7 @@ func checkServer(s *Server, problem func(key, text, hint string), note func(key,
 	case s.Transport != Stdio:
 		problem("/transport", fmt.Sprintf("a command cannot be reached by %s", s.Transport), "write stdio, or leave it out")
 	}
+	checkTrust(s, problem, note)
 	if s.MaxTimeout < s.Timeout {
 		problem("/maxTimeoutMs", fmt.Sprintf("%d is less than timeoutMs, %d", s.MaxTimeout.Milliseconds(), s.Timeout.Milliseconds()), "raise it, or leave it out")
 	}
@@ -269,6 +270,26 @@ func checkServer(s *Server, problem func(key, text, hint string), note func(key,
 	}
 	if s.Command != "" && len(s.Headers) > 0 {
 		note("/headers", "headers have no effect on a server with a command")
+	}
+}
+
+func checkTrust(s *Server, problem func(key, text, hint string), note func(key, text string)) {
+	checkPair("/tls", s.TLS.Cert, s.TLS.Key, problem)
+	if s.TLS.Insecure && s.TLS.CA != "" {
+		problem("/tls/insecure", "there is a ca to trust, and insecure trusts anybody", "keep the one that is meant")
+	}
+	if u, err := url.Parse(s.URL); s.TLS != (Trust{}) && err == nil && u.Scheme != "https" && u.Scheme != "wss" {
+		note("/tls", "tls has no effect on a server that is not at a https or wss url")
+	}
+}
+
+// checkPair looks at a certificate and its key, which are below path.
+func checkPair(path, cert, key string, problem func(path, text, hint string)) {
+	switch {
+	case cert != "" && key == "":
+		problem(path+"/cert", "the certificate has no key", "give key, the file of its key, too")
+	case cert == "" && key != "":
+		problem(path+"/key", "the key has no certificate", "give cert, the file of its certificate, too")
 	}
 }
 

@@ -21,6 +21,7 @@ func serverFields() []field[Server] {
 		textField("cwd", "The folder that the program runs in; left out, the hub's own. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(s *Server) *string { return &s.Cwd }, nil),
 		textField("url", "The address of a server that runs elsewhere: http, https, ws or wss. `${VAR}` is filled in.", expanded, func(s *Server) *string { return &s.URL }, nil),
 		secretsField("headers", "HTTP headers for every request to `url`. They are never shown. `${VAR}` is filled in.", false, func(s *Server) *map[string]secret.String { return &s.Headers }),
+		objectField("tls", "How a https or wss address is trusted. Files are read again when they have changed.", func(s *Server) *Trust { return &s.TLS }, trustFields()),
 		transportField("transport", "How to speak to the server. With auto, a `command` is stdio, a ws address is ws, and an http address is tried as http, then as sse. `streamable-http` and `streamableHttp` are http."),
 		enumField("protocol", "The generation of MCP to speak; auto asks the server.", func(s *Server) *Protocol { return &s.Protocol }, "auto", "modern", "legacy"),
 		millisField("timeoutMs", "A call may take so many milliseconds from the start of its execution; progress starts the count again.", func(s *Server) *time.Duration { return &s.Timeout }),
@@ -35,6 +36,16 @@ func serverFields() []field[Server] {
 		boolField("enabled", "False leaves the server out.", func(s *Server) *bool { return &s.Enabled }),
 	}
 	return append(table, foreignFields()...)
+}
+
+func trustFields() []field[Trust] {
+	const path = " `${VAR}` is filled in; a relative path starts at the file's folder."
+	return []field[Trust]{
+		textField("ca", "The PEM file of the authorities to trust, instead of the system's."+path, asPath, func(t *Trust) *string { return &t.CA }, nil),
+		textField("cert", "The PEM file of a certificate to show to the server."+path, asPath, func(t *Trust) *string { return &t.Cert }, nil),
+		textField("key", "The PEM file of that certificate's key."+path, asPath, func(t *Trust) *string { return &t.Key }, nil),
+		boolField("insecure", "Trust whoever answers. Anybody between the hub and the server can then read and change everything.", func(t *Trust) *bool { return &t.Insecure }),
+	}
 }
 
 // foreignFields are other hosts' spellings.

@@ -27,6 +27,7 @@ type dataDir struct {
 	path  string
 	lock  *os.File
 	token string
+	cert  string // Running.Cert
 	key   string // signs requestState
 }
 
@@ -36,8 +37,17 @@ type Running struct {
 	Addresses []string  `json:"addresses"`
 	Pid       int       `json:"pid"`
 	Version   string    `json:"version"`
-	Config    string    `json:"config"` // hash
+	Cert      string    `json:"cert,omitempty"` // the file of the certificate, if the addresses speak TLS
+	Config    string    `json:"config"`         // hash
 	Started   time.Time `json:"started"`
+}
+
+// Scheme is that of the hub's URLs.
+func (r *Running) Scheme() string {
+	if r.Cert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // ErrLocked means that another hub uses the data folder.
@@ -68,7 +78,7 @@ func locked(path string) error {
 	if err != nil {
 		return fmt.Errorf("data folder %s: %w (choose another with --data)", path, ErrLocked)
 	}
-	return fmt.Errorf("data folder %s: %w: process %d at http://%s (stop it, or choose another folder with --data)", path, ErrLocked, r.Pid, r.Address)
+	return fmt.Errorf("data folder %s: %w: process %d at %s://%s (stop it, or choose another folder with --data)", path, ErrLocked, r.Pid, r.Scheme(), r.Address)
 }
 
 func (d *dataDir) prepare() error {
@@ -110,7 +120,7 @@ func secretFile(path string) (string, error) {
 
 // announce tells other processes where the hub is.
 func (d *dataDir) announce(addresses []string, config string) error {
-	r := Running{Addresses: addresses, Pid: os.Getpid(), Version: mcp.Release, Config: config, Started: time.Now().UTC()}
+	r := Running{Addresses: addresses, Cert: d.cert, Pid: os.Getpid(), Version: mcp.Release, Config: config, Started: time.Now().UTC()}
 	if len(addresses) > 0 {
 		r.Address = addresses[0]
 	}

@@ -84,6 +84,7 @@ func Open(opts Options) (*Hub, error) {
 		if h.data, err = openData(h.cfg.Data); err != nil {
 			return nil, err
 		}
+		h.data.cert = h.cfg.TLS.Cert
 		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
 			h.data.close()
 			return nil, err
@@ -109,7 +110,7 @@ func Open(opts Options) (*Hub, error) {
 	h.gateway = gateway.Open(h.cat, h.pool, h.door, patience)
 	h.router = router.Open(h.cat, h.pool, h.door)
 	h.sessions = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
-	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, BodyTimeout: opts.BodyTimeout, Sessions: h.sessions})
+	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout, Sessions: h.sessions, Panicked: h.panicked})
 	h.gauges()
 	for _, o := range h.options(h.cfg) {
 		if _, err := h.pool.Add(o); err != nil {
@@ -163,7 +164,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	failed := make(chan error, len(servers))
 	for i, s := range servers {
 		h.wg.Go(func() {
-			if err := s.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+			if err := serve(s, listeners[i]); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
@@ -225,6 +226,14 @@ func (h *Hub) drain(servers []*http.Server) {
 		})
 	}
 	wg.Wait()
+	h.endpoint.Wait(ctx)
+}
+
+func serve(s *http.Server, ln net.Listener) error {
+	if s.TLSConfig != nil {
+		return s.ServeTLS(ln, "", "") // it has its own way to the files
+	}
+	return s.Serve(ln)
 }
 
 // Close ends everything that Open began. It may be called more than once.

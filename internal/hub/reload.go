@@ -32,6 +32,8 @@ var fixed = []struct {
 	of  func(*config.Config) any
 }{
 	{"listen", func(c *config.Config) any { return c.Listen }},
+	{"tls", func(c *config.Config) any { return c.TLS }},
+	{"sse", func(c *config.Config) any { return c.SSE }},
 	{"data", func(c *config.Config) any { return c.Data }},
 	{"store", func(c *config.Config) any { return c.Store }},
 	{"auth", func(c *config.Config) any { return c.Auth }},

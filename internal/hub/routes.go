@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
@@ -30,13 +31,21 @@ func (h *Hub) server(ln net.Listener) (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Server{
+	s := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		MaxHeaderBytes:    h.cfg.Limits.HeaderBytes,
 		ErrorLog:          httpLog(h.log),
-	}, nil
+	}
+	if h.cfg.TLS.Cert != "" {
+		pair := cert.NewPair(h.cfg.TLS.Cert, h.cfg.TLS.Key)
+		if _, err := pair.Get(); err != nil {
+			return nil, err
+		}
+		s.TLSConfig = pair.Server()
+	}
+	return s, nil
 }
 
 func isLoopback(a net.Addr) bool {
@@ -61,6 +70,15 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("/mcp", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 		h.endpoint.Serve(w, r, who, "", h.gateway)
 	}))
+	mux.Handle("/mcp/ws", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+		h.endpoint.ServeSocket(w, r, who, h.gateway)
+	}))
+	if h.cfg.SSE {
+		mux.Handle("GET /sse", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+			h.endpoint.ServeEvents(w, r, who, "/message", h.gateway)
+		}))
+		mux.Handle("POST /message", face(h.endpoint.ServeMessage))
+	}
 	mux.Handle("/mcps/{agent}/mcp", face(h.serveAgent))
 	mux.Handle("GET /mcps", face(h.listAgents))
 	mux.Handle("GET /mcps/{agent}", face(h.showAgent))
@@ -89,6 +107,12 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// panicked takes note of a handler that panicked where recovered cannot see it.
+func (h *Hub) panicked(p any, stack []byte) {
+	h.log.Error("panic in a request", "err", p, "stack", string(stack))
+	h.metrics.Call("", "", fault.Internal.String(), 0)
 }
 
 func (h *Hub) serveAgent(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
@@ -141,7 +165,7 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": mcp.Release, "mcp": "/mcp", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": mcp.Release, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {

@@ -3,13 +3,14 @@ package hub
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/config"
-	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -50,14 +51,23 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		o.Queue = &upstream.Queue{Concurrency: s.Queue.Concurrency, Capacity: s.Queue.Capacity, Timeout: s.Queue.Timeout}
 	}
 	switch s.Transport {
-	case config.SSE, config.WS:
-		o.Unusable = &fault.Error{Kind: fault.Unreachable, Subject: s.Name, Msg: "transport " + string(s.Transport) + " is not spoken by this version", Hint: "Use the server's streamable HTTP address, or disable it."}
-		return o
 	case config.Stdio:
 		o.Env = environment(s, environ)
 		return o
+	case config.HTTP:
+		o.Way = upstream.Streamable
+	case config.WS:
+		o.Way = upstream.WebSocket
+	case config.SSE:
+		o.Way = upstream.SSE
+		if o.Era == 0 {
+			o.Era = mcp.Legacy // the transport is older than the other era
+		}
 	}
 	o.URL = s.URL
+	if addr, err := url.Parse(s.URL); err == nil {
+		o.TLS = cert.Trust(s.TLS).Client(addr.Hostname())
+	}
 	o.Header = http.Header{}
 	for name, value := range s.Headers {
 		o.Header.Set(name, value.Reveal())
