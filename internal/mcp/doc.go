@@ -1,5 +1,5 @@
-// Package mcp owns the protocol in both eras: it serves a Handler over HTTP
-// and pipes, and it dials servers over HTTP and pipes.
+// Package mcp owns the protocol in both eras: it serves a Handler, and
+// dials servers, over HTTP, WebSocket, HTTP+SSE and pipes.
 //
 // Inside, a request is stateless: a method, raw params, the client that asks,
 // and a Stream for what belongs to the request while it runs. What a peer says
