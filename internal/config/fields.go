@@ -107,7 +107,7 @@ func authFields() []field[Auth] {
 func limitFields() []field[Limits] {
 	return []field[Limits]{
 		sizeField("messageBytes", "The longest message, in either direction.", 1<<10, 1<<30, func(l *Limits) *int { return &l.MessageBytes }),
-		intField("depth", "The deepest nesting of JSON.", 8, 10_000, func(l *Limits) *int { return &l.Depth }),
+		intField("depth", "The deepest nesting of JSON that a client may send.", 8, 1000, func(l *Limits) *int { return &l.Depth }),
 		sizeField("argumentBytes", "The longest arguments of a call after references were resolved.", 1<<10, 1<<30, func(l *Limits) *int { return &l.ArgumentBytes }),
 		intField("sessions", "Connections of legacy clients at once.", 1, 1_000_000, func(l *Limits) *int { return &l.Sessions }),
 		durationField("sessionIdle", "Forget a legacy client's connection that was not used for so long; \"0s\" is never.", func(l *Limits) *time.Duration { return &l.SessionIdle }),
