@@ -87,9 +87,11 @@ bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) $(UNIT)
 	$(GO) run ./bench $(BENCHFLAGS)
 
-# soak holds what takes too long for `make test`: each fuzz target for SOAKTIME, the race detector over repeated runs
-# of the unit tests, and benchmarks with enough repetitions to compare.
+# soak holds what takes too long for `make test`: the full forms of the heavy tests (STOA_SOAK), each fuzz target for
+# SOAKTIME executions, the race detector over repeated runs of the unit tests, and the benchmarks. What came of it, with
+# commit and date, goes into docs/verification.md.
 soak:
+	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 60m $(INTEGRATION)
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
 	$(GO) test $(RACE) -count 20 -timeout 60m $(UNIT)
 	$(MAKE) bench BENCHCOUNT=10
