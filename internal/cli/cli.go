@@ -35,6 +35,8 @@ type grammar struct {
 	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`
 	Token     tokenCmd     `cmd:"" help:"Make, list or revoke tokens for clients on other machines."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that lets a shell complete commands and flags."`
 }
 
 // files are the flags of commands that read a config.
