@@ -24,10 +24,11 @@ const (
 
 // server is an entry of the hub's configuration.
 type server struct {
-	Command string            `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	URL     string            `json:"url,omitempty"`
+	Command  string            `json:"command,omitempty"`
+	Args     []string          `json:"args,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	URL      string            `json:"url,omitempty"`
+	Protocol string            `json:"protocol,omitempty"` // auto when empty
 }
 
 // client has no idle connections, so that nothing outlives its test.

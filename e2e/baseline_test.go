@@ -1,0 +1,61 @@
+package e2e
+
+var (
+	// The fixture, being the legacy server of go-sdk, asks what its tools want to know by requests of its own.
+	hubKeys = reason{why: "a legacy server asks by requests without a name, so the keys of inputRequests are the hub's own; " +
+		"the check wants the one that the fixture would use in its own era"}
+	oneByOne = reason{why: "go-sdk runs the rounds of a modern tool itself when its client is legacy, " +
+		"and fails the call on the first question that goes unanswered: the hub never sees them together"}
+	ownRounds = reason{why: "go-sdk keeps requestState to itself when its client is legacy, " +
+		"so the client sees one round of the hub's where the check wants two of the tool's"}
+	superset = reason{why: "one connection serves all clients, so a legacy server was told at initialize of all that any client may be able to do, " +
+		"and cannot know that this one declared no sampling"}
+	notToldWhy = reason{why: "follows from the check before: no refusal, no status of it"}
+	plainText  = reason{why: "the legacy HTTP server of go-sdk refuses an unknown method by status 400 and plain text, " +
+		"which does not tell an unknown method from any other bad request"}
+	whose = reason{why: "the scenario before gave up while its call was waiting for an answer; on stdio nothing tells which of two running calls a question belongs to, " +
+		"and the hub rather refuses than ask the wrong client"}
+	asksAll = reason{sometimes: true, why: "the fixture asks for all that the connection may do, in random order, " +
+		"and go-sdk fails the call if the one that this client did not declare comes first"}
+	cannotAsk = reason{why: "the fixture's tool asks by a request to its client, which a modern session of go-sdk does not have"}
+)
+
+// acrossEras is what the fixture cannot do in one era for a client of the other, by direction and transport.
+var acrossEras = map[string]map[string]baseline{
+	"modern-over-legacy": {
+		"stdio": {passed: 143, known: map[check]reason{
+			{"server-stateless", "sep-2575-server-rejects-undeclared-capability"}:                    superset,
+			{"server-stateless", "sep-2575-missing-capability-http-400"}:                             notToldWhy,
+			{"input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"}:           hubKeys,
+			{"input-required-result-basic-sampling", "sep-2322-sampling-incomplete"}:                 whose,
+			{"input-required-result-basic-list-roots", "sep-2322-list-roots-incomplete"}:             whose,
+			{"input-required-result-request-state", "sep-2322-request-state-incomplete"}:             whose,
+			{"input-required-result-multiple-input-requests", "sep-2322-multiple-inputs-incomplete"}: whose,
+			{"input-required-result-multi-round", "sep-2322-multi-round-r1"}:                         whose,
+			{"input-required-result-non-tool-request", "sep-2322-non-tool-incomplete"}:               whose,
+			{"input-required-result-result-type", "sep-2322-result-type-included"}:                   whose,
+			{"input-required-result-tampered-state", "sep-2322-reject-tampered-state"}:               whose,
+			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}:       whose,
+		}},
+		"http": {passed: 152, known: map[check]reason{
+			{"server-stateless", "sep-2575-server-rejects-undeclared-capability"}:                    superset,
+			{"server-stateless", "sep-2575-missing-capability-http-400"}:                             notToldWhy,
+			{"server-stateless", "sep-2575-http-server-method-not-found-404"}:                        plainText,
+			{"input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"}:           hubKeys,
+			{"input-required-result-multiple-input-requests", "sep-2322-multiple-inputs-incomplete"}: oneByOne,
+			{"input-required-result-multi-round", "sep-2322-multi-round-r2"}:                         ownRounds,
+			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}:       asksAll,
+		}},
+	},
+	"legacy-over-modern": {
+		"stdio": {passed: 71, known: questionsOfTools},
+		"http":  {passed: 71, known: questionsOfTools},
+	},
+}
+
+var questionsOfTools = map[check]reason{
+	{"tools-call-sampling", "tools-call-sampling"}:                  cannotAsk,
+	{"tools-call-elicitation", "tools-call-elicitation"}:            cannotAsk,
+	{"elicitation-sep1034-defaults", "elicitation-sep1034-general"}: cannotAsk,
+	{"elicitation-sep1330-enums", "elicitation-sep1330-general"}:    cannotAsk,
+}
