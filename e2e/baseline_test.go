@@ -1,22 +1,21 @@
 package e2e
 
 var (
-	// The fixture, being the legacy server of go-sdk, asks what its tools want to know by requests of its own.
-	hubKeys = reason{why: "a legacy server asks by requests without a name, so the keys of inputRequests are the hub's own; " +
-		"the check wants the one that the fixture would use in its own era"}
-	oneByOne = reason{why: "go-sdk runs the rounds of a modern tool itself when its client is legacy, " +
-		"and fails the call on the first question that goes unanswered: the hub never sees them together"}
-	ownRounds = reason{why: "go-sdk keeps requestState to itself when its client is legacy, " +
-		"so the client sees one round of the hub's where the check wants two of the tool's"}
+	hubKeys = reason{why: "a legacy server asks by requests that have no key, so the keys of inputRequests are the hub's own; " +
+		"the check wants the one that the fixture has in its own era"}
+	firstAlone = reason{why: "for a legacy client go-sdk sends the questions of one result as requests of their own, and nothing tells how many will come; " +
+		"the hub hands on the first as soon as it is there, where the check wants three together"}
+	oneRound = reason{why: "for a legacy client go-sdk runs one round of questions itself and no second"}
 	superset = reason{why: "one connection serves all clients, so a legacy server was told at initialize of all that any client may be able to do, " +
 		"and cannot know that this one declared no sampling"}
 	notToldWhy = reason{why: "follows from the check before: no refusal, no status of it"}
 	plainText  = reason{why: "the legacy HTTP server of go-sdk refuses an unknown method by status 400 and plain text, " +
 		"which does not tell an unknown method from any other bad request"}
-	whose = reason{why: "the scenario before gave up while its call was waiting for an answer; on stdio nothing tells which of two running calls a question belongs to, " +
+	// Alone on a new hub these scenarios pass, but for those with another reason under http.
+	whose = reason{why: "basic-elicitation, failing, leaves a call that waits for its answer; on stdio nothing tells which of two running calls a question belongs to, " +
 		"and the hub rather refuses than ask the wrong client"}
-	asksAll = reason{sometimes: true, why: "the fixture asks for all that the connection may do, in random order, " +
-		"and go-sdk fails the call if the one that this client did not declare comes first"}
+	asksAll = reason{sometimes: true, why: "the fixture asks at once for all that the shared connection declares, and go-sdk fails the call " +
+		"if the refusal of what this client did not declare comes before the hub has handed on the rest"}
 	cannotAsk = reason{why: "the fixture's tool asks by a request to its client, which a modern session of go-sdk does not have"}
 )
 
@@ -42,8 +41,8 @@ var acrossEras = map[string]map[string]baseline{
 			{"server-stateless", "sep-2575-missing-capability-http-400"}:                             notToldWhy,
 			{"server-stateless", "sep-2575-http-server-method-not-found-404"}:                        plainText,
 			{"input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"}:           hubKeys,
-			{"input-required-result-multiple-input-requests", "sep-2322-multiple-inputs-incomplete"}: oneByOne,
-			{"input-required-result-multi-round", "sep-2322-multi-round-r2"}:                         ownRounds,
+			{"input-required-result-multiple-input-requests", "sep-2322-multiple-inputs-incomplete"}: firstAlone,
+			{"input-required-result-multi-round", "sep-2322-multi-round-r2"}:                         oneRound,
 			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}:       asksAll,
 		}},
 	},
@@ -58,4 +57,31 @@ var questionsOfTools = map[check]reason{
 	{"tools-call-elicitation", "tools-call-elicitation"}:            cannotAsk,
 	{"elicitation-sep1034-defaults", "elicitation-sep1034-general"}: cannotAsk,
 	{"elicitation-sep1330-enums", "elicitation-sep1330-general"}:    cannotAsk,
+}
+
+// upstreamCell is a requirement set for clients and the protocol that the hub is told to use with its server.
+type upstreamCell struct{ version, protocol string }
+
+var (
+	// Which of the two checks fails hangs on whether the hub had its own GET stream open when the server closed the other.
+	noResume = reason{oneOf: true, why: "not built: the hub does not resume a stream that its server closed before the answer, " +
+		"and reports the call as lost"}
+	refusedOnce = reason{why: "not built: the scenario's server refuses the version once while naming it as supported; a hub that was not told the protocol " +
+		"takes that for a legacy server and tries initialize, which has neither the header nor _meta, before it asks again"}
+)
+
+// asClient is what the hub does not show to a server, by cell.
+var asClient = map[upstreamCell]baseline{
+	{legacy, "auto"}:   {passed: 17, known: streamsClosed},
+	{legacy, "legacy"}: {passed: 17, known: streamsClosed},
+	{modern, "auto"}: {passed: 59, known: map[check]reason{
+		{"request-metadata", "sep-2575-http-client-sends-version-header"}: refusedOnce,
+		{"request-metadata", "sep-2575-client-populates-meta"}:            refusedOnce,
+	}},
+	{modern, "modern"}: {passed: 62},
+}
+
+var streamsClosed = map[check]reason{
+	{"sse-retry", "client-sse-graceful-reconnect"}: noResume,
+	{"sse-retry", "client-sse-retry-timing"}:       noResume,
 }

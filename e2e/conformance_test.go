@@ -51,7 +51,7 @@ func TestConformanceAcrossEras(t *testing.T) {
 					upstream.URL = fixtureHTTP(t, set, map[string]string{"legacy": legacy, "modern": modern}[c.protocol])
 				}
 				h := startHub(t, set, map[string]server{"fixture": upstream})
-				baseline.hold(t, judge(t, set, "server", "--url", h.agent("fixture"), "--requirements", c.suite))
+				baseline.hold(t, judge(t, set, nil, "server", "--url", h.agent("fixture"), "--requirements", c.suite))
 			})
 		}
 	}
@@ -60,7 +60,7 @@ func TestConformanceAcrossEras(t *testing.T) {
 // conform runs one frozen requirement set of the suite against url and holds the result against the bar.
 func conform(t *testing.T, set toolset, url, version string) {
 	t.Helper()
-	got := judge(t, set, "server", "--url", url, "--requirements", version)
+	got := judge(t, set, nil, "server", "--url", url, "--requirements", version)
 	want := bar[version]
 	if got.code == 0 && got.passed >= want.passed && (got.failed == 0 || !want.clean) {
 		return
@@ -68,7 +68,7 @@ func conform(t *testing.T, set toolset, url, version string) {
 	t.Errorf("want exit code 0, at least %d passed%s", want.passed, map[bool]string{true: ", none failed"}[want.clean])
 	t.Logf("summary:%s", got.summary)
 	for check, why := range got.failures {
-		if want.clean || !got.unscored[check.scenario] {
+		if want.clean || !got.extension[check.scenario] {
 			t.Logf("%v: %s", check, why)
 		}
 	}

@@ -1,10 +1,13 @@
 // Package e2e holds the tests that run the built stoa binary between third-party peers: the official conformance
-// suite, the TypeScript SDKs, the Inspector, published MCP servers, and the agent client of the router's
-// specification.
+// suite (as client and as server), the TypeScript SDKs, the Inspector, mcp-remote, published MCP servers, the agent
+// client of the router's specification, and a client without any SDK.
 //
 // It owns the harness that starts those peers and the pinned list of them (npm/package-lock.json). It promises that
 // every process it starts has ended when its test ends, that no port is fixed, and that nothing outside temporary
 // folders is written. The hub is a black box: only its command line, its hub.json and its HTTP routes are used.
+//
+// What a pair of peers cannot reach is in baseline_test.go with its reason; a failure that is not there fails the test,
+// and so does an entry that passes.
 //
 // The peers are installed by npm/install. Where they are absent the tests skip and say so, unless STOA_E2E=require is
 // set (as make does), which turns every absence into a failure. Each matrix has a control cell that leaves the hub

@@ -11,10 +11,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// fixturePackage is a tool of go.mod, so that go.sum covers it in a clean clone.
-const fixturePackage = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+// The fixture is a tool of go.mod, so that go.sum covers it in a clean clone, and with it the client beside it.
+const (
+	fixturePackage = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+	clientPackage  = "github.com/modelcontextprotocol/go-sdk/conformance/everything-client"
+)
 
 func TestMain(m *testing.M) {
+	if config := os.Getenv(relayVariable); config != "" {
+		os.Exit(relayed(config, os.Args))
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, err := artefacts(); err == nil {
 			os.RemoveAll(dir)
@@ -37,6 +43,10 @@ var builtStoa = sync.OnceValues(func() (string, error) {
 
 var builtFixture = sync.OnceValues(func() (string, error) {
 	return build("everything-server", fixturePackage)
+})
+
+var builtClient = sync.OnceValues(func() (string, error) {
+	return build("everything-client", clientPackage)
 })
 
 func build(name, pkg string, flags ...string) (string, error) {
@@ -69,6 +79,15 @@ func stoaBinary(t *testing.T) string {
 func fixtureBinary(t *testing.T) string {
 	t.Helper()
 	path, err := builtFixture()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func clientBinary(t *testing.T) string {
+	t.Helper()
+	path, err := builtClient()
 	if err != nil {
 		t.Fatal(err)
 	}
