@@ -57,11 +57,11 @@ func (u *Upstream) once(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 		}
 		defer u.queue.Release()
 	}
-	resp, err := u.try(ctx, o, c)
+	resp, failed, err := u.try(ctx, o, c)
 	if err != nil && u.again(ctx, err, c) {
-		resp, err = u.try(ctx, o, c)
+		resp, failed, err = u.try(ctx, o, c)
 	}
-	u.judge(ctx, c, resp, err)
+	u.judge(ctx, c, failed, err)
 	if err != nil {
 		return mcp.Response{}, u.fault(ctx, o, err)
 	}
@@ -110,11 +110,12 @@ func (u *Upstream) again(ctx context.Context, err error, c Call) bool {
 	return errors.Is(err, mcp.ErrNotSent) || c.Repeat && errors.Is(err, mcp.ErrLost)
 }
 
-// try sends the request once.
-func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
+// try sends the request once. failed says that the answer is a failure of the
+// server, in its own words: the codes of the client's era may mean other things.
+func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.Response, failed bool, err error) {
 	l, err := u.link(ctx, o.Client)
 	if err != nil {
-		return mcp.Response{}, err
+		return mcp.Response{}, false, err
 	}
 	defer l.release()
 	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, end: time.Now().Add(u.opts.MaxTimeout)}
@@ -136,20 +137,21 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respon
 			u.health("logging", "the log level could not be set: %v", err)
 		}
 	}
-	resp, err := l.conn.Call(ctx, &sent)
+	resp, err = l.conn.Call(ctx, &sent)
 	if err == nil && l.key.era == mcp.Modern && o.Client != nil && o.Client.Era == mcp.Legacy {
 		resp, err = u.rounds(ctx, l, &sent, resp)
 	}
 	if err != nil {
-		return resp, err
+		return resp, false, err
 	}
 	if u.away.Load() {
 		u.wake() // it is back
 	}
+	failed = isFailure(resp.Error)
 	if o.Client != nil && o.Client.Era != l.key.era {
-		return mcp.Translate(o.Method, resp, o.Client)
+		resp, err = mcp.Translate(o.Method, resp, o.Client)
 	}
-	return resp, nil
+	return resp, failed, err
 }
 
 func (l *link) release() {
@@ -158,7 +160,7 @@ func (l *link) release() {
 }
 
 // judge tells the breakers how a request went.
-func (u *Upstream) judge(ctx context.Context, c Call, resp mcp.Response, err error) {
+func (u *Upstream) judge(ctx context.Context, c Call, failed bool, err error) {
 	if err != nil && ctx.Err() != nil {
 		return // the client went away: that says nothing of the upstream
 	}
@@ -166,6 +168,8 @@ func (u *Upstream) judge(ctx context.Context, c Call, resp mcp.Response, err err
 	switch {
 	case err == nil || late:
 		u.breaker.Success() // it can be reached
+	case fault.Is(err, fault.Limit) || fault.Is(err, fault.MissingCapability) || fault.Is(err, fault.Cancelled):
+		// Our own bounds, or what the client would not answer.
 	case !errors.Is(err, mcp.ErrNotSent) && !fault.Is(err, fault.Unreachable):
 		// One that cannot be dialled is given rests by its back-off, which
 		// ends as soon as it can be; this is for those that take calls and
@@ -175,7 +179,7 @@ func (u *Upstream) judge(ctx context.Context, c Call, resp mcp.Response, err err
 	if c.Tool == "" {
 		return
 	}
-	if late || err == nil && isFailure(resp.Error) {
+	if late || err == nil && failed {
 		u.tools.Of(c.Tool).Failure()
 	} else if err == nil {
 		u.tools.Of(c.Tool).Success()

@@ -3,17 +3,12 @@ package upstream
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -22,29 +17,6 @@ import (
 // asked by the answer to its request and comes again. Between the two the call
 // is parked: it goes on waiting at the server, keeps its place in the queue,
 // and is found again by a signed requestState.
-
-const (
-	parkedFor = 5 * time.Minute // how long a parked call waits for its client
-	parkedMax = 16              // parked calls of one principal
-)
-
-// parking is where the parked calls of a pool are.
-type parking struct {
-	key  []byte // signs requestState
-	node string // tells our requestState from that of another hub
-
-	mu sync.Mutex
-	m  map[string]*parked
-}
-
-func newParking(key []byte) *parking {
-	if key == nil {
-		key = make([]byte, 32)
-		rand.Read(key)
-	}
-	node := sha256.Sum256(append([]byte("node"), key...))
-	return &parking{key: key, node: base64.RawURLEncoding.EncodeToString(node[:6]), m: map[string]*parked{}}
-}
 
 // parked is a call that outlives the request that began it.
 type parked struct {
@@ -58,6 +30,7 @@ type parked struct {
 
 	mu      sync.Mutex
 	stream  mcp.Stream // of the request that waits now; nil while parked
+	token   []byte     // its progress token
 	held    []held     // notifications that came while parked
 	open    map[string]*question
 	next    int
@@ -82,10 +55,24 @@ func (p *parked) Notify(method string, params []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stream != nil {
-		p.stream.Notify(method, params)
+		p.tell(held{method, params})
 	} else if len(p.held) < maxHeld {
 		p.held = append(p.held, held{method, params})
 	}
+}
+
+// tell sends a notification under the progress token of the request that waits
+// now, which need not be that of the one before. Called with mu held.
+func (p *parked) tell(h held) {
+	if h.method == "notifications/progress" {
+		if p.token == nil {
+			return
+		}
+		if !bytes.Equal(wire.Get(h.params, "progressToken"), p.token) {
+			h.params = wire.Edit(nil, h.params, wire.Change{Name: "progressToken", Value: p.token})
+		}
+	}
+	p.stream.Notify(h.method, h.params)
 }
 
 func (p *parked) Flush() {
@@ -159,9 +146,10 @@ func (u *Upstream) park(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 // begin runs a call so that it can be parked, and waits for its first outcome.
 func (u *Upstream) begin(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
 	p := &parked{
-		id: rand.Text(), principal: o.Client.Principal.Name, stream: o.Stream,
+		id: rand.Text(), principal: o.Client.Principal.Name,
 		done: make(chan struct{}), asked: make(chan struct{}, 1), open: map[string]*question{},
 	}
+	p.attach(o)
 	own := o.Clone()
 	own.Stream = p
 	call, cancel := context.WithCancelCause(u.ctx)
@@ -231,120 +219,6 @@ func (p *parked) demand() []byte {
 	return b
 }
 
-// ticket is what a requestState says.
-type ticket struct {
-	Node      string `json:"n"`
-	ID        string `json:"i"`
-	Upstream  string `json:"u"`
-	Principal string `json:"p"`
-	Method    string `json:"m"`
-	Digest    string `json:"d"` // of the params that must not change
-	Expires   int64  `json:"e"`
-}
-
-const statePrefix = "stoa1."
-
-func (k *parking) sign(t ticket) string {
-	body, _ := json.Marshal(t)
-	text := base64.RawURLEncoding.EncodeToString(body)
-	mac := hmac.New(sha256.New, k.key)
-	mac.Write([]byte(text))
-	return statePrefix + text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-func (k *parking) open(state string) (ticket, error) {
-	bad := fault.New(fault.InvalidParams, "requestState", "it was not made by this hub, or was changed")
-	text, ok := strings.CutPrefix(state, statePrefix)
-	text, sum, ok2 := strings.Cut(text, ".")
-	got, err := base64.RawURLEncoding.DecodeString(sum)
-	mac := hmac.New(sha256.New, k.key)
-	mac.Write([]byte(text))
-	if !ok || !ok2 || err != nil || !hmac.Equal(got, mac.Sum(nil)) {
-		return ticket{}, bad
-	}
-	var t ticket
-	body, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || json.Unmarshal(body, &t) != nil {
-		return ticket{}, bad
-	}
-	return t, nil
-}
-
-// digest is of the params that a client must repeat unchanged.
-func digest(o *mcp.Outgoing) string {
-	var kept []wire.Field
-	for _, f := range o.Fields {
-		switch string(f.Name) {
-		case "_meta", "inputResponses", "requestState":
-		default:
-			kept = append(kept, f)
-		}
-	}
-	sum := sha256.Sum256(wire.EditFields(nil, kept))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
-
-// park keeps a call for its client to come back to.
-func (k *parking) park(p *parked, upstream string, o *mcp.Outgoing) (string, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, again := k.m[p.id]; !again {
-		n := 0
-		for _, other := range k.m {
-			if other.principal == p.principal {
-				n++
-			}
-		}
-		if n >= parkedMax {
-			return "", &fault.Error{Kind: fault.Limit, Subject: upstream, Msg: "too many calls of yours wait for input", Hint: "Answer or abandon some of them first."}
-		}
-		k.m[p.id] = p
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.expires != nil {
-		p.expires.Stop()
-	}
-	p.expires = time.AfterFunc(parkedFor, func() { k.drop(p, errAbandoned) })
-	return k.sign(ticket{
-		Node: k.node, ID: p.id, Upstream: upstream, Principal: p.principal,
-		Method: o.Method, Digest: digest(o), Expires: time.Now().Add(parkedFor).Unix(),
-	}), nil
-}
-
-var errAbandoned = fault.New(fault.Cancelled, "", "the client did not come back with the input in time")
-
-// drop forgets a call and ends it.
-func (k *parking) drop(p *parked, cause error) {
-	k.mu.Lock()
-	delete(k.m, p.id)
-	k.mu.Unlock()
-	p.cancel(cause)
-}
-
-// find returns the parked call that a client's request continues.
-func (k *parking) find(upstream string, o *mcp.Outgoing, state string) (*parked, error) {
-	t, err := k.open(state)
-	if err != nil {
-		return nil, err
-	}
-	lost := fault.New(fault.ContinuationLost, upstream, "the call that this input belongs to is over")
-	switch {
-	case t.Principal != o.Client.Principal.Name || t.Upstream != upstream || t.Method != o.Method || t.Digest != digest(o):
-		return nil, fault.New(fault.InvalidParams, "requestState", "it belongs to another request")
-	case t.Node != k.node || time.Now().Unix() > t.Expires:
-		return nil, lost
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.m[t.ID]
-	if p == nil {
-		return nil, lost
-	}
-	delete(k.m, t.ID)
-	return p, nil
-}
-
 // resume gives a parked call its client's answers and waits for what follows.
 func (u *Upstream) resume(ctx context.Context, o *mcp.Outgoing, state string) (mcp.Response, error) {
 	p, err := u.pool.parking.find(u.opts.Name, o, state)
@@ -352,7 +226,7 @@ func (u *Upstream) resume(ctx context.Context, o *mcp.Outgoing, state string) (m
 		return mcp.Response{}, err
 	}
 	own := o.Clone()
-	p.attach(o.Stream)
+	p.attach(o)
 	if !p.take(wire.Members(wire.Get(wire.EditFields(nil, own.Fields), "inputResponses"))) {
 		// Nothing was answered: ask again.
 		select {
@@ -363,19 +237,19 @@ func (u *Upstream) resume(ctx context.Context, o *mcp.Outgoing, state string) (m
 	return u.await(ctx, p, own)
 }
 
-// attach makes stream that of the request that waits now.
-func (p *parked) attach(stream mcp.Stream) {
+// attach makes o the request that waits now.
+func (p *parked) attach(o *mcp.Outgoing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.expires != nil {
 		p.expires.Stop()
 	}
-	if stream == nil {
-		stream = mcp.Discard
+	p.stream, p.token = o.Stream, bytes.Clone(o.Token)
+	if p.stream == nil {
+		p.stream = mcp.Discard
 	}
-	p.stream = stream
 	for _, h := range p.held {
-		stream.Notify(h.method, h.params)
+		p.tell(h)
 	}
 	p.held = nil
 }

@@ -34,18 +34,22 @@ type PoolOptions struct {
 	Key   []byte        // signs what clients bring back to parked calls; nil means one that nobody else has
 	Max   int           // connections in all; 0 means no bound
 	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
+	Wait  time.Duration // how long a parked call waits for its client; 0 means 5 min
 }
 
 func (o *PoolOptions) defaults() {
 	if o.Sweep == 0 {
 		o.Sweep = time.Minute
 	}
+	if o.Wait == 0 {
+		o.Wait = 5 * time.Minute
+	}
 }
 
 // Open returns a pool that puts what upstreams offer into cat.
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
-	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(p.reap)
 	return p
@@ -194,14 +198,15 @@ func (u *Upstream) dispose(l *link) {
 	u.pool.release()
 }
 
-// closeIdlest closes the connection that has been idle longest.
+// closeIdlest closes the connection that has been idle longest. Those of one
+// client stay: what the server keeps for it would be lost without a word.
 func (p *Pool) closeIdlest() bool {
 	var whose *Upstream
 	var oldest *link
 	for _, u := range p.All() {
 		u.mu.Lock()
 		for _, l := range u.links {
-			if l.busy.Load() == 0 && len(u.subs) == 0 && (oldest == nil || l.used.Load() < oldest.used.Load()) {
+			if l.key.client == "" && l.busy.Load() == 0 && len(u.subs) == 0 && (oldest == nil || l.used.Load() < oldest.used.Load()) {
 				whose, oldest = u, l
 			}
 		}

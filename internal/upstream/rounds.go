@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -25,7 +26,7 @@ func (u *Upstream) rounds(ctx context.Context, l *link, o *mcp.Outgoing, resp mc
 		}
 		next := *o
 		next.Replace("inputResponses", answers)
-		next.Replace("requestState", wire.Get(resp.Result, "requestState"))
+		next.Replace("requestState", bytes.Clone(wire.Get(resp.Result, "requestState"))) // it outlives the response
 		resp.Release()
 		if resp, err = l.conn.Call(ctx, &next); err != nil {
 			return mcp.Response{}, err

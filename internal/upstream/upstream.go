@@ -244,9 +244,21 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	u.serve(ctx, l)
 }
 
+// noRoom is how long the supervisor waits where the pool was full.
+const noRoom = time.Second
+
 // dialFailed is called with mu held.
 func (u *Upstream) dialFailed(k key, err error) {
 	u.failed = err
+	if fault.Is(err, fault.Limit) {
+		// There was no room for the connection: nothing is wrong with the
+		// server, and there may be room at any moment.
+		u.retryAt = time.Now().Add(noRoom)
+		if len(u.links) == 0 && !u.closed {
+			u.setState(Failed, err)
+		}
+		return
+	}
 	u.retryAt = time.Now().Add(u.backoff.Next())
 	u.pool.unhealthy.Add(1)
 	if u.opts.Era == 0 && len(u.links) == 0 {

@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+const parkedMax = 16 // parked calls of one principal
+
+// parking is where the parked calls of a pool are.
+type parking struct {
+	key  []byte        // signs requestState
+	node string        // tells our requestState from that of another hub
+	wait time.Duration // how long a call waits for its client
+
+	mu sync.Mutex
+	m  map[string]*parked
+}
+
+func newParking(key []byte, wait time.Duration) *parking {
+	if key == nil {
+		key = make([]byte, 32)
+		rand.Read(key)
+	}
+	node := sha256.Sum256(append([]byte("node"), key...))
+	return &parking{key: key, node: base64.RawURLEncoding.EncodeToString(node[:6]), wait: wait, m: map[string]*parked{}}
+}
+
+// ticket is what a requestState says.
+type ticket struct {
+	Node      string `json:"n"`
+	ID        string `json:"i"`
+	Upstream  string `json:"u"`
+	Principal string `json:"p"`
+	Method    string `json:"m"`
+	Digest    string `json:"d"` // of the params that must not change
+	Expires   int64  `json:"e"`
+}
+
+const statePrefix = "stoa1."
+
+func (k *parking) sign(t ticket) string {
+	body, _ := json.Marshal(t)
+	text := base64.RawURLEncoding.EncodeToString(body)
+	mac := hmac.New(sha256.New, k.key)
+	mac.Write([]byte(text))
+	return statePrefix + text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (k *parking) open(state string) (ticket, error) {
+	bad := fault.New(fault.InvalidParams, "requestState", "it was not made by this hub, or was changed")
+	text, ok := strings.CutPrefix(state, statePrefix)
+	text, sum, ok2 := strings.Cut(text, ".")
+	got, err := base64.RawURLEncoding.DecodeString(sum)
+	mac := hmac.New(sha256.New, k.key)
+	mac.Write([]byte(text))
+	if !ok || !ok2 || err != nil || !hmac.Equal(got, mac.Sum(nil)) {
+		return ticket{}, bad
+	}
+	var t ticket
+	body, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(body, &t) != nil {
+		return ticket{}, bad
+	}
+	return t, nil
+}
+
+// digest is of the params that a client must repeat unchanged.
+func digest(o *mcp.Outgoing) string {
+	var kept []wire.Field
+	for _, f := range o.Fields {
+		switch string(f.Name) {
+		case "_meta", "inputResponses", "requestState":
+		default:
+			kept = append(kept, f)
+		}
+	}
+	sum := sha256.Sum256(wire.EditFields(nil, kept))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// park keeps a call for its client to come back to.
+func (k *parking) park(p *parked, upstream string, o *mcp.Outgoing) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, again := k.m[p.id]; !again {
+		if k.count(p.principal) >= parkedMax {
+			return "", &fault.Error{Kind: fault.Limit, Subject: upstream, Msg: "too many calls of yours wait for input", Hint: "Answer or abandon some of them first."}
+		}
+		k.m[p.id] = p
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.expires != nil {
+		p.expires.Stop()
+	}
+	p.expires = time.AfterFunc(k.wait, func() { k.drop(p, errAbandoned) })
+	return k.sign(ticket{
+		Node: k.node, ID: p.id, Upstream: upstream, Principal: p.principal,
+		Method: o.Method, Digest: digest(o), Expires: time.Now().Add(k.wait).UnixMilli(),
+	}), nil
+}
+
+// count returns how many calls of a principal wait. If that is too many, those
+// that have ended meanwhile are forgotten. Called with mu held.
+func (k *parking) count(principal string) (n int) {
+	var ended []string
+	for id, p := range k.m {
+		if p.principal != principal {
+			continue
+		}
+		n++
+		select {
+		case <-p.done:
+			ended = append(ended, id)
+		default:
+		}
+	}
+	if n < parkedMax {
+		return n
+	}
+	for _, id := range ended {
+		delete(k.m, id)
+	}
+	return n - len(ended)
+}
+
+var errAbandoned = fault.New(fault.Cancelled, "", "the client did not come back with the input in time")
+
+// drop forgets a call and ends it.
+func (k *parking) drop(p *parked, cause error) {
+	k.mu.Lock()
+	delete(k.m, p.id)
+	k.mu.Unlock()
+	p.cancel(cause)
+}
+
+// find returns the parked call that a client's request continues.
+func (k *parking) find(upstream string, o *mcp.Outgoing, state string) (*parked, error) {
+	t, err := k.open(state)
+	if err != nil {
+		return nil, err
+	}
+	lost := fault.New(fault.ContinuationLost, upstream, "the call that this input belongs to is over")
+	switch {
+	case t.Principal != o.Client.Principal.Name || t.Upstream != upstream || t.Method != o.Method || t.Digest != digest(o):
+		return nil, fault.New(fault.InvalidParams, "requestState", "it belongs to another request")
+	case t.Node != k.node || time.Now().UnixMilli() > t.Expires:
+		return nil, lost
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.m[t.ID]
+	if p == nil {
+		return nil, lost
+	}
+	delete(k.m, t.ID)
+	return p, nil
+}
