@@ -180,6 +180,31 @@ func TestAddressesReachLegacyClients(t *testing.T) {
 	}
 }
 
+// A legacy server that sends the user to addresses by an error, in every cell:
+// a modern client is asked, its retry is an ordinary call, and who cannot be
+// asked is told what it lacks.
+func TestAddressesOfAnErrorCrossEras(t *testing.T) {
+	const data = `"message":"log in","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://login.example/","message":"please"}]}}`
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "login", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32042,` + data}}}}
+	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
+	eachCell(t, spec, o, func(t *testing.T, w *world) {
+		if w.era == hubtest.Legacy {
+			t.Skip("a modern server has no such error")
+		}
+		want := `{"resultType":"input_required","inputRequests":{"url1":{"method":"elicitation/create","params":{"mode":"url","url":"https://login.example/","message":"please"}}}}`
+		params := hubtest.ToolParams(w.name("up", "login"), "")
+		for _, extra := range []string{"", `,"inputResponses":{"url1":{"action":"accept"}}`} {
+			if m := w.client.Call("tools/call", strings.TrimSuffix(params, "}")+extra+"}"); string(m.Result) != want {
+				t.Errorf("with %s: %s", extra, m.Raw)
+			}
+		}
+		bare := w.Hub.Client(t, hubtest.ClientOptions{Face: w.face("up")})
+		if m := bare.Call("tools/call", params); string(m.Error) != `{"code":-32021,`+data {
+			t.Errorf("one that cannot be asked: %s", m.Raw)
+		}
+	})
+}
+
 // Roots belong to one client: a legacy server gets none of a modern client, a
 // modern one is given those of the legacy client that calls.
 func TestRootsCrossEras(t *testing.T) {

@@ -118,6 +118,9 @@ func demandURL(object []byte) []byte {
 	}
 	requests := []wire.Change{}
 	for i, e := range elements {
+		if e[0] != '{' {
+			return nil // nothing that a client could be asked
+		}
 		entry := []byte(`{"method":"elicitation/create","params":`)
 		entry = append(append(entry, ModernQuestion("elicitation/create", e)...), '}')
 		requests = append(requests, wire.Change{Name: "url" + strconv.Itoa(i+1), Value: entry})

@@ -141,6 +141,13 @@ func FuzzTranslate(f *testing.F) {
 						t.Errorf("%s became %s", in, part)
 					}
 				}
+				if resp.Error != nil && NeedsInput(got.Result) {
+					for _, q := range wire.Members(wire.Get(got.Result, "inputRequests")) {
+						if p := wire.Get(q.Value, "params"); p == nil || p[0] != '{' || wire.Get(p, "elicitationId") != nil {
+							t.Errorf("%s became the question %s", in, q.Value)
+						}
+					}
+				}
 				if err == nil && (got.Result == nil) == (got.Error == nil) {
 					t.Errorf("%s became neither a result nor an error", in)
 				}
