@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,9 @@ type dataDir struct {
 	token string
 	cert  string // Running.Cert
 	key   string // signs requestState
+
+	mu     sync.Mutex // guards hub.json
+	closed bool
 }
 
 // Running is what hub.json says of a running hub.
@@ -120,6 +124,12 @@ func secretFile(path string) (string, error) {
 
 // announce tells other processes where the hub is.
 func (d *dataDir) announce(addresses []string, config string) error {
+	// A reload may come while the hub is just starting or stopping.
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
 	r := Running{Addresses: addresses, Cert: d.cert, Pid: os.Getpid(), Version: mcp.Release, Config: config, Started: time.Now().UTC()}
 	if len(addresses) > 0 {
 		r.Address = addresses[0]
@@ -136,6 +146,9 @@ func (d *dataDir) announce(addresses []string, config string) error {
 }
 
 func (d *dataDir) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
 	_ = os.Remove(filepath.Join(d.path, "hub.json")) // a reader checks that the hub answers
 	d.lock.Close()
 }
