@@ -66,6 +66,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	if h.cfg.Auth.Required != nil && *h.cfg.Auth.Required {
 		face = g.Require
 	}
+	metrics := h.metrics.Handler()
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 		h.endpoint.Serve(w, r, who, "", h.gateway)
@@ -84,8 +85,10 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("GET /mcps/{agent}", face(h.showAgent))
 	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
-	mux.Handle("GET /readyz", g.Public(http.HandlerFunc(h.readyz)))
-	mux.Handle("GET /metrics", g.Public(h.metrics.Handler()))
+	// These tell what is behind the hub: to whoever is on this machine, else
+	// to those with a token.
+	mux.Handle("GET /readyz", g.Accept(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) { h.readyz(w, r) }))
+	mux.Handle("GET /metrics", g.Accept(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) { metrics.ServeHTTP(w, r) }))
 	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
 	mux.Handle("/", g.Public(http.HandlerFunc(h.notFound)))
 	return h.recovered(mux), nil

@@ -134,6 +134,16 @@ func TestOpenAddressNeedsToken(t *testing.T) {
 			t.Errorf("%s without a token: %d %s", path, a.Status, a.Body)
 		}
 	}
+	for path, want := range map[string]int{"/metrics": http.StatusUnauthorized, "/readyz": http.StatusUnauthorized, "/mcps": http.StatusUnauthorized, "/healthz": http.StatusOK} {
+		resp, err := http.Get(open.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("GET %s without a token: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
 	if m := open.Client(t, hubtest.ClientOptions{Token: good}).Tool("up__echo", `{"a":1}`); m.Text() != `{"a":1}` {
 		t.Errorf("with a token: %s", m.Raw)
 	}
