@@ -29,13 +29,15 @@ func SSETo(u *url.URL, header http.Header, rt http.RoundTripper, opts ConnOption
 	opts.defaults()
 	s := &subscribed{url: u, header: header, rt: rt, limit: opts.MessageBytes, ready: make(chan struct{}), slots: make(chan struct{}, maxPosts)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.wg.Add(1) // before Close can wait, which may be as soon as there is a connection
 	c := overFrames(s, s, opts, garbage)
 	s.lost = c.shut
 	context.AfterFunc(s.ctx, func() { s.lost(fmt.Errorf("%w: %w", ErrLost, context.Cause(s.ctx))) })
-	s.wg.Go(func() {
+	go func() {
+		defer s.wg.Done()
 		<-c.done // a write that waits for the server must not hold up the end
 		s.cancel(errFeedEnded)
-	})
+	}()
 	return c
 }
 

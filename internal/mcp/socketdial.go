@@ -30,8 +30,12 @@ func SocketTo(u *url.URL, header http.Header, secure *tls.Config, opts ConnOptio
 	d := &dialled{url: u, header: header, secure: secure, limit: opts.MessageBytes, ready: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.over = make(chan struct{})
+	d.wg.Add(1) // before Close can wait, which may be as soon as there is a connection
 	c := overFrames(d, d, opts, garbage)
-	d.wg.Go(func() { d.hurry(c.done) })
+	go func() {
+		defer d.wg.Done()
+		d.hurry(c.done)
+	}()
 	return c
 }
 
