@@ -84,26 +84,29 @@ func read(x *hubtest.Exchange) (hubtest.Message, error) {
 }
 
 func TestServersAskClientsOfTheirEra(t *testing.T) {
-	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}
-	eachCell(t, interviewSpec(), o, func(t *testing.T, w *world) {
-		for tool, want := range map[string]string{
-			"elicit": elicited, "sample": sampled,
-			"multi": "[" + elicited + "," + elicited + "," + elicited + "]", "survey": "[" + elicited + "," + sampled + "]",
-		} {
-			m, asked, err := converse(w.client, w.name("up", tool), `{"message":"Wer? \u00e9"}`)
-			if err != nil {
-				t.Fatalf("%s: %v", tool, err)
-			}
-			if got, want := compact(m.Text()), compact(want); got != want {
-				t.Errorf("%s:\n got %s\nwant %s\nasked %q", tool, m.Raw, want, asked)
-			}
-			for _, q := range asked {
-				if strings.HasPrefix(q, "elicitation") && !strings.Contains(q, `"message":"Wer? é"`) {
-					t.Errorf("%s: asked %s", tool, q)
-				}
+	eachCell(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}, interview)
+}
+
+// interview calls the tools that ask, and expects the server to be told what
+// the client answered.
+func interview(t *testing.T, w *world) {
+	for tool, want := range map[string]string{
+		"elicit": elicited, "sample": sampled,
+		"multi": "[" + elicited + "," + elicited + "," + elicited + "]", "survey": "[" + elicited + "," + sampled + "]",
+	} {
+		m, asked, err := converse(w.client, w.name("up", tool), `{"message":"Wer? \u00e9"}`)
+		if err != nil {
+			t.Fatalf("%s: %v", tool, err)
+		}
+		if got, want := compact(m.Text()), compact(want); got != want {
+			t.Errorf("%s:\n got %s\nwant %s\nasked %q", tool, m.Raw, want, asked)
+		}
+		for _, q := range asked {
+			if strings.HasPrefix(q, "elicitation") && !strings.Contains(q, `"message":"Wer? é"`) {
+				t.Errorf("%s: asked %s", tool, q)
 			}
 		}
-	})
+	}
 }
 
 // compact lets texts be compared that the peer has put together itself.

@@ -166,12 +166,13 @@ func writeNotes(w http.ResponseWriter, notes []note, tag func([]byte) []byte) bo
 	return true
 }
 
-// get serves the stream of a legacy session.
-func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
+// named returns the session that a GET or DELETE names, or nil after having
+// answered that there is none.
+func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) *session {
 	id, err := one(r.Header, headerSession)
 	if err == nil && id == "" {
 		refuseMethod(w)
-		return
+		return nil
 	}
 	var s *session
 	if err == nil {
@@ -179,6 +180,15 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	}
 	if err != nil {
 		writeFault(w, nil, false, err)
+		return nil
+	}
+	return s
+}
+
+// get serves the stream of a legacy session.
+func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
+	s := e.named(w, r, who, scope)
+	if s == nil {
 		return
 	}
 	if sse, _ := accepts(r); !sse {
@@ -207,17 +217,8 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Princip
 
 // delete ends a legacy session.
 func (e *Endpoint) delete(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
-	id, err := one(r.Header, headerSession)
-	if err == nil && id == "" {
-		refuseMethod(w)
-		return
-	}
-	var s *session
-	if err == nil {
-		s, err = e.opts.Sessions.get(id, scope, who.Name)
-	}
-	if err != nil {
-		writeFault(w, nil, false, err)
+	s := e.named(w, r, who, scope)
+	if s == nil {
 		return
 	}
 	e.opts.Sessions.remove(s)
