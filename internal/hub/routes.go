@@ -74,6 +74,10 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("/mcp/ws", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 		h.endpoint.ServeSocket(w, r, who, h.gateway)
 	}))
+	mux.Handle("/s/{session}/mcp", face(h.serveSession))
+	mux.Handle("/s/{session}/mcp/ws", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+		h.endpoint.ServeSocket(w, r, who, h.gateway.Stateful(r.PathValue("session")))
+	}))
 	if h.cfg.SSE {
 		mux.Handle("GET /sse", face(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 			h.endpoint.ServeEvents(w, r, who, "/message", h.gateway)
@@ -116,6 +120,12 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 func (h *Hub) panicked(p any, stack []byte) {
 	h.log.Error("panic in a request", "err", p, "stack", string(stack))
 	h.metrics.Call("", "", fault.Internal.String(), 0)
+}
+
+// serveSession serves the merged face of one Session.
+func (h *Hub) serveSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	name := r.PathValue("session")
+	h.endpoint.Serve(w, r, who, "/s/"+name, h.gateway.Stateful(name))
 }
 
 func (h *Hub) serveAgent(w http.ResponseWriter, r *http.Request, who *auth.Principal) {

@@ -49,7 +49,7 @@ func (x *exchange) batch(body []byte) bool {
 	}
 	sse, rather := accepts(x.r)
 	b := &httpBatch{x: x, s: s, slots: newBatch(len(all), x.e.opts.MessageBytes, nil),
-		st: &httpStream{ctx: x.r.Context(), agent: x.scope != "", sse: sse, want: rather, session: s, w: x.w}}
+		st: &httpStream{ctx: x.r.Context(), agent: isAgent(x.scope), sse: sse, want: rather, session: s, w: x.w}}
 	b.run(all)
 	return true
 }
@@ -133,7 +133,7 @@ func (b *httpBatch) answer(ctx context.Context, m *wire.Message) (Response, erro
 	}
 	return handle(ctx, b.x.h, &Request{
 		Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
-		Client: client, Token: progressToken(m), Stream: b.st,
+		Client: client, Token: progressToken(m), Stream: b.st, Session: b.x.session(m),
 	}, b.x.e.opts.Panicked)
 }
 

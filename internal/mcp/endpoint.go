@@ -202,14 +202,14 @@ func accepts(r *http.Request) (sse, rather bool) {
 // stream returns the answer of this exchange.
 func (x *exchange) stream(ctx context.Context, modern bool, s *session) *httpStream {
 	sse, rather := accepts(x.r)
-	return &httpStream{ctx: ctx, id: x.m.ID, modern: modern, agent: x.scope != "", sse: sse, want: rather, session: s, w: x.w}
+	return &httpStream{ctx: ctx, id: x.m.ID, modern: modern, agent: isAgent(x.scope), sse: sse, want: rather, session: s, w: x.w}
 }
 
 // run answers a request by the handler.
 func (x *exchange) run(ctx context.Context, st *httpStream, client *Client) {
 	req := &Request{
 		Method: x.m.Method, Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta,
-		Client: client, Token: progressToken(x.m), Stream: st,
+		Client: client, Token: progressToken(x.m), Stream: st, Session: x.session(x.m),
 	}
 	if client.Era == Modern {
 		req.LogLevel, _ = wire.String(x.m.MetaValue(metaLogLevel))

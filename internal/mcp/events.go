@@ -41,7 +41,7 @@ func (e *Endpoint) ServeEvents(w http.ResponseWriter, r *http.Request, who *auth
 	defer wg.Wait()
 	defer cancel()
 	// Why it ended does not matter: either the client is gone or we are going.
-	_ = serveFrames(ctx, f, f, who, h, e.pipeOptions())
+	_ = serveFrames(ctx, f, f, who, h, e.pipeOptions(r))
 	f.free()
 	_ = f.rc.SetWriteDeadline(time.Time{}) // the connection may be used again
 }

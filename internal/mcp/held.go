@@ -69,6 +69,6 @@ func full(w http.ResponseWriter, err error) {
 	writeJSON(w, http.StatusServiceUnavailable, wire.AppendError(nil, nil, fault.Of(err).Wire(false)))
 }
 
-func (e *Endpoint) pipeOptions() PipeOptions {
-	return PipeOptions{MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked}
+func (e *Endpoint) pipeOptions(r *http.Request) PipeOptions {
+	return PipeOptions{Session: r.Header.Get(HeaderSession), MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked}
 }

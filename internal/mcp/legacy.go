@@ -83,17 +83,18 @@ func (x *exchange) initialize(s *session) {
 	defer resp.Release()
 	if err == nil && resp.Error == nil {
 		var fresh *session
-		if fresh, err = x.e.open(client, x.scope, x.h); err == nil {
+		if fresh, err = x.e.open(client, x.scope, x.session(x.m), x.h); err == nil {
 			x.w.Header()[headerSession] = []string{fresh.id}
 		}
 	}
 	st.finish(resp, err)
 }
 
-// open makes and keeps a session for a client that has initialised.
-func (e *Endpoint) open(client *Client, scope string, h Handler) (*session, error) {
+// open makes and keeps a session for a client that has initialised, and that
+// asked for the Session of that name.
+func (e *Endpoint) open(client *Client, scope, name string, h Handler) (*session, error) {
 	s := &session{id: client.Connection, scope: scope, client: client, handler: h, over: make(chan struct{})}
-	s.listener = &Listener{Client: client, Filter: Everything, Deliver: s.out.put}
+	s.listener = &Listener{Client: client, Session: name, Filter: Everything, Deliver: s.out.put}
 	s.detach = h.Attach(s.listener)
 	s.touch()
 	if err := e.opts.Sessions.add(s); err != nil {

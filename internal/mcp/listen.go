@@ -52,7 +52,7 @@ type subscription struct {
 
 // openSubscription reads the filter of a listen request, registers it with h
 // and returns the acknowledgement to send first.
-func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Message) (*subscription, []byte, error) {
+func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Message, session string) (*subscription, []byte, error) {
 	raw := m.Param("notifications")
 	var want Filter
 	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &want) != nil {
@@ -65,7 +65,7 @@ func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Me
 	want.URIs = nil
 	sub := &subscription{id: clone(m.ID)}
 	client.Info, client.Capabilities = clone(client.Info), clone(client.Capabilities)
-	sub.listener = Listener{Client: client, Filter: want, Deliver: sub.out.put}
+	sub.listener = Listener{Client: client, Session: session, Filter: want, Deliver: sub.out.put}
 	sub.stop = h.Attach(&sub.listener)
 	honoured := sub.listener.Filter
 	for _, uri := range uris {
@@ -95,7 +95,7 @@ func (x *exchange) listen(st *httpStream, client *Client) {
 		st.finish(Response{}, fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream"))
 		return
 	}
-	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m)
+	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m, x.session(x.m))
 	if err != nil {
 		st.finish(Response{}, err)
 		return

@@ -71,7 +71,7 @@ func (c *LocalConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 
 // request makes of o what the handler would have been given by a face.
 func (c *LocalConn) request(o *Outgoing) *Request {
-	r := &Request{Method: o.Method, Params: o.params(c.Era(), c.version(), o.Token), Token: o.Token, LogLevel: o.LogLevel, Stream: o.Stream, Client: c.client(o.Client)}
+	r := &Request{Method: o.Method, Params: o.params(c.Era(), c.version(), o.Token), Token: o.Token, LogLevel: o.LogLevel, Stream: o.Stream, Client: c.client(o.Client), Session: o.Session}
 	r.Fields = wire.Members(r.Params)
 	r.Meta = wire.Members(r.Param("_meta"))
 	if r.Stream == nil {
@@ -132,7 +132,7 @@ func (c *LocalConn) listen(ctx context.Context, r *Request) (Response, error) {
 	if err := json.Unmarshal(r.Param("notifications"), &want); err != nil {
 		return Response{}, fault.New(fault.InvalidParams, r.Method, "notifications is missing or not an object of the protocol's form")
 	}
-	l := &Listener{Client: r.Client, Filter: want, Deliver: c.opts.Note}
+	l := &Listener{Client: r.Client, Session: r.Session, Filter: want, Deliver: c.opts.Note}
 	l.Filter.URIs = nil
 	defer c.h.Attach(l)()
 	honoured := l.Filter

@@ -22,13 +22,14 @@ type Outgoing struct {
 	Token    []byte       // the client's progress token, raw; nil if none
 	LogLevel string       // the level the client's request asks for
 	Stream   Stream       // nil discards
+	Session  string       // Request.Session, for modules in this process
 }
 
 // Forward returns req as an Outgoing with nothing changed.
 func Forward(req *Request) *Outgoing {
 	o := &Outgoing{
 		Method: req.Method, Raw: req.Params, Fields: req.Fields, Meta: req.Meta,
-		Client: req.Client, Token: req.Token, LogLevel: req.LogLevel, Stream: req.Stream,
+		Client: req.Client, Token: req.Token, LogLevel: req.LogLevel, Stream: req.Stream, Session: req.Session,
 	}
 	if param, ok := needsName(req.Method); ok {
 		o.Name, _ = req.Text(param)
@@ -116,6 +117,13 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 	var changes []wire.Change
 	if token != nil || o.Token != nil {
 		changes = append(changes, wire.Change{Name: metaProgress, Value: token})
+	}
+	for _, f := range o.Meta {
+		// Said to this hub, and no server's affair: the name of a session may
+		// be all that it takes to use it.
+		if bytes.HasPrefix(f.Name, []byte(ownPrefix)) {
+			changes = append(changes, wire.Change{Name: string(f.Name)})
+		}
 	}
 	if era == Legacy {
 		for _, f := range o.Meta {

@@ -18,6 +18,8 @@ type PipeOptions struct {
 	Depth        int           // deepest nesting of a message; 0 means wire.MaxDepth
 	Concurrent   int           // requests that run at once; 0 means 256
 	Grace        time.Duration // how long running requests may go on after the input ends; 0 means 5 s
+	// Session is the name of the Session of requests that name none.
+	Session string
 	// Panicked is told of a handler that panicked; the request is then answered
 	// by an error. If it is nil, nothing is caught.
 	Panicked func(value any, stack []byte)
@@ -200,7 +202,7 @@ func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 	if err == nil && resp.Error == nil {
 		p.legacy = client
 		var out outbox
-		p.listener = &Listener{Client: client, Filter: Everything, Deliver: out.put}
+		p.listener = &Listener{Client: client, Session: sessionOf(m, p.opts.Session), Filter: Everything, Deliver: out.put}
 		p.stop = p.h.Attach(p.listener)
 		p.wg.Go(func() { p.follow(ctx, &out, nil) })
 	}
@@ -290,7 +292,7 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 	}
 	req := &Request{
 		Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
-		Client: client, Token: progressToken(m), Stream: &pipeStream{p: p, asks: !modern},
+		Client: client, Token: progressToken(m), Stream: &pipeStream{p: p, asks: !modern}, Session: sessionOf(m, p.opts.Session),
 	}
 	if modern {
 		req.LogLevel, _ = wire.String(m.MetaValue(metaLogLevel))
@@ -305,7 +307,7 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 }
 
 func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
-	sub, ack, err := openSubscription(ctx, p.h, client, m)
+	sub, ack, err := openSubscription(ctx, p.h, client, m, sessionOf(m, p.opts.Session))
 	if err != nil {
 		p.fault(nil, m.ID, true, err)
 		return

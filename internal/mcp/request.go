@@ -95,6 +95,7 @@ type Request struct {
 	Header   http.Header // modern over HTTP: where Mcp-Param-* are; else nil
 	Stream   Stream      // never nil inside Handle
 	IsNote   bool        // a notification: nobody waits for the answer
+	Session  string      // the name of the Session the request asks for; empty for none
 }
 
 // Param returns a member of the params, raw, or nil.
@@ -141,8 +142,9 @@ type Handler interface {
 
 // Listener hears of what changes outside any request.
 type Listener struct {
-	Client *Client
-	Filter Filter
+	Client  *Client
+	Session string // the name of the Session it asked for; empty for none
+	Filter  Filter
 	// Deliver is called with a notification; it must not block.
 	Deliver func(method string, params []byte)
 }

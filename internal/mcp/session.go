@@ -15,7 +15,7 @@ import (
 // Mcp-Session-Id names.
 type session struct {
 	id       string
-	scope    string // the face it was made on
+	scope    string // the face it was made on: an agent's name, or a path for others
 	client   *Client
 	handler  Handler
 	listener *Listener
@@ -238,3 +238,6 @@ func (t *Sessions) all() []*session {
 }
 
 func newSessionID() string { return rand.Text() }
+
+// isAgent reports whether a scope is that of a single agent's face.
+func isAgent(scope string) bool { return scope != "" && scope[0] != '/' }

@@ -49,10 +49,10 @@ func (e *Endpoint) ServeSocket(w http.ResponseWriter, r *http.Request, who *auth
 	if err != nil {
 		return // Accept has said why
 	}
-	e.serveSocket(newSocket(c, below.conn, e.opts.MessageBytes, e.opts.WriteTimeout), held, who, h)
+	e.serveSocket(newSocket(c, below.conn, e.opts.MessageBytes, e.opts.WriteTimeout), held, who, h, e.pipeOptions(r))
 }
 
-func (e *Endpoint) serveSocket(s *socket, held *session, who *auth.Principal, h Handler) {
+func (e *Endpoint) serveSocket(s *socket, held *session, who *auth.Principal, h Handler, opts PipeOptions) {
 	defer s.raw.Close() // also if the handler panics
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -68,7 +68,7 @@ func (e *Endpoint) serveSocket(s *socket, held *session, who *auth.Principal, h 
 	})
 	defer wg.Wait()
 	defer cancel()
-	err := serveFrames(ctx, s, s, who, h, e.pipeOptions())
+	err := serveFrames(ctx, s, s, who, h, opts)
 	if err == nil && s.asked.Load() {
 		s.decide(websocket.StatusGoingAway, "the hub is stopping")
 	}
