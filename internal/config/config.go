@@ -29,12 +29,15 @@ type Config struct {
 	Data         string   // the data folder, absolute when loaded
 	TLS          TLS      // of all addresses in Listen
 	SSE          bool     // serve HTTP+SSE of 2024-11-05 too
-	Store        string   // "embedded", or nats:// addresses separated by commas
+	Store        Store
 	Servers      []Server // sorted by Name, Names unique
 	AutoDiscover bool     // false: no server is dialled or listed until asked for
 	Pool         Pool
 	Auth         Auth
 	Limits       Limits
+	Session      Session
+	Modules      Modules
+	Attach       Attach
 	Log          Log
 	Sections     Sections
 
@@ -80,15 +83,16 @@ type Limits struct {
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  string // debug, info, warn, error
+	Level  string // trace, debug, info, warn, error
 	Format string // auto, text, json
+	File   LogFile
 }
 
 // Sections are the parts that other packages decode; here they are only
 // checked to be what they should be at the top (an object, mostly). nil: not
 // given.
 type Sections struct {
-	Agents, Models, Chat, Session, Modules, Plans, Policy, Telemetry, Console json.RawMessage
+	Agents, Models, Chat, Plans, Policy, Telemetry, Console json.RawMessage
 }
 
 // Server is one upstream as configured: either Command or URL is set.
@@ -115,7 +119,8 @@ type Server struct {
 	Sharing    Sharing
 	Queue      *Queue // nil: none
 	References *bool  // nil: as the face decides
-	Cards      *bool  // nil: as the face decides
+	SaveAs     *bool  // nil: as the face decides
+	Cards      Cards
 	Breaker    Breaker
 	Idle       time.Duration // 0: never closed for being idle
 	Enabled    bool
@@ -183,7 +188,7 @@ const (
 func Default() Config {
 	return Config{
 		Listen:       []string{"127.0.0.1:8080"},
-		Store:        "embedded",
+		Store:        Store{Replicas: 1},
 		AutoDiscover: true,
 		Pool:         Pool{CleanupInterval: time.Minute},
 		Limits: Limits{
@@ -194,7 +199,10 @@ func Default() Config {
 			SessionIdle:   30 * time.Minute,
 			HeaderBytes:   64 << 10,
 		},
-		Log: Log{Level: "info", Format: "auto"},
+		Session: defaultSession(),
+		Modules: defaultModules(),
+		Attach:  Attach{Launch: true, Independent: true, LaunchTimeout: 30 * time.Second},
+		Log:     Log{Level: "info", Format: "auto", File: LogFile{Enabled: true, RetentionDays: 7, MaxSize: 10 << 20}},
 	}
 }
 
@@ -206,6 +214,7 @@ func DefaultServer() Server {
 		Timeout:    30 * time.Second,
 		MaxTimeout: 10 * time.Minute,
 		Sharing:    Shared,
+		Cards:      Cards{Threshold: cardBytes},
 		Breaker:    Breaker{Failures: 5, Window: time.Minute, Cooldown: 30 * time.Second},
 		Enabled:    true,
 	}

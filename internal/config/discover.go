@@ -149,19 +149,8 @@ func (l *loader) settle(c *Config) {
 	l.settleListen(c)
 	l.settleData(c)
 	l.settleTLS(c)
+	l.settleVariables(c)
 	t := c.trace
-	if v, from, ok := l.env.get("LOG_LEVEL"); ok && v != "" && !known(t, "/log/level") {
-		level := strings.ToLower(v)
-		if level == "warning" {
-			level = "warn"
-		}
-		if !slices.Contains([]string{"debug", "info", "warn", "error"}, level) {
-			l.notes = append(l.notes, Note{File: from, Text: "the level is not known and is left at " + c.Log.Level, Hint: "allowed: debug, info, warn, error"})
-		} else {
-			c.Log.Level = level
-			t.places["/log/level"] = place{other: from}
-		}
-	}
 	for i := range c.Servers {
 		at := "/servers/" + c.Servers[i].Name + "/idle"
 		if p, pooled := t.places["/pool"]; pooled && !known(t, at) {

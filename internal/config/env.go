@@ -20,6 +20,7 @@ type environ struct {
 type envFile struct {
 	name string
 	vars map[string]string
+	line map[string]int // of each
 }
 
 // get returns a variable and who gave it.
@@ -35,6 +36,22 @@ func (e environ) get(name string) (value, from string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// file returns the file that gives the variable, and the line; "" where it is
+// the environment that does.
+func (e environ) file(name string) (path string, line int) {
+	if e.env != nil {
+		if _, ok := e.env(name); ok {
+			return "", 0
+		}
+	}
+	for _, f := range e.files {
+		if _, ok := f.vars[name]; ok {
+			return f.name, f.line[name]
+		}
+	}
+	return "", 0
 }
 
 // with returns e with one more file, looked into last.
@@ -62,14 +79,14 @@ func readEnvFile(path string, mayMiss bool, r *report, rank int) *envFile {
 		}
 		return nil
 	}
-	f := &envFile{name: path, vars: map[string]string{}}
+	f := &envFile{name: path, vars: map[string]string{}, line: map[string]int{}}
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	for line := 1; text != ""; {
 		used, name, value, err := envLine(text)
 		if err != nil {
 			r.problem(Problem{File: path, Line: line, Column: 1, Text: err.Error(), Hint: "write NAME=value, one a line", rank: rank})
 		} else if name != "" {
-			f.vars[name] = value
+			f.vars[name], f.line[name] = value, line
 		}
 		line += strings.Count(text[:used], "\n")
 		text = text[used:]

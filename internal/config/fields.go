@@ -25,8 +25,7 @@ func configFields() []field[Config] {
 		boolField("sse", "Also serve HTTP+SSE, the transport of protocol version 2024-11-05, at `/sse` and `/message`, for clients that know nothing newer.", func(c *Config) *bool { return &c.SSE }),
 		textField("data", "The folder of the hub's own data. `--data` wins; without either, `STOA_DATA`, then `stoa` in the user's state folder (`XDG_STATE_HOME` or `~/.local/state`). `${VAR}` is filled in; a relative path starts at the file's folder.",
 			asPath, func(c *Config) *string { return &c.Data }, nil),
-		textField("store", "Where durable state lives: `embedded` keeps it in the data folder; one or more `nats://` or `tls://` addresses, separated by commas, use that JetStream cluster. `${VAR}` is filled in.",
-			expanded, func(c *Config) *string { return &c.Store }, checkStore),
+		storeField(),
 		serversField("servers", "The MCP servers to connect to, by name; see [servers](#servers).", false),
 		serversField("mcpServers", "`servers`, as other hosts call it.", true),
 		mcpField(),
@@ -35,6 +34,9 @@ func configFields() []field[Config] {
 		poolField(),
 		objectField("auth", "Who may talk to the hub.", func(c *Config) *Auth { return &c.Auth }, authFields()),
 		objectField("limits", "The bounds of what the hub takes in. Sizes are bytes, or strings such as `\"10MiB\"`.", func(c *Config) *Limits { return &c.Limits }, limitFields()),
+		objectField("session", "How long the sessions of clients live and what they may hold.", func(c *Config) *Session { return &c.Session }, sessionFields()),
+		modulesField(),
+		objectField("attach", "How `stoa stdio` finds its hub.", func(c *Config) *Attach { return &c.Attach }, attachFields()),
 		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
 	}
 	return append(table, sectionFields()...)
@@ -115,13 +117,6 @@ func limitFields() []field[Limits] {
 	}
 }
 
-func logFields() []field[Log] {
-	return []field[Log]{
-		enumField("level", "The least important level that is logged. Left out, `LOG_LEVEL` decides.", func(l *Log) *string { return &l.Level }, "debug", "info", "warn", "error"),
-		enumField("format", "How a line looks; auto is text on a terminal and JSON elsewhere.", func(l *Log) *string { return &l.Format }, "auto", "text", "json"),
-	}
-}
-
 func sectionFields() []field[Config] {
 	section := func(key, doc string, p func(*Sections) *json.RawMessage, kinds ...kind) field[Config] {
 		f := rawField(key, doc+" Kept as written; this version does nothing with it yet.", func(c *Config) *json.RawMessage { return p(&c.Sections) }, kinds...)
@@ -136,8 +131,6 @@ func sectionFields() []field[Config] {
 		section("agents", "Agents served at `/mcps/{agent}/mcp` besides the servers, by name.", func(s *Sections) *json.RawMessage { return &s.Agents }, object),
 		section("models", "The language models, by name.", func(s *Sections) *json.RawMessage { return &s.Models }, object),
 		section("chat", "How the chat host behaves.", func(s *Sections) *json.RawMessage { return &s.Chat }, object),
-		section("session", "How long sessions live and what they may hold.", func(s *Sections) *json.RawMessage { return &s.Session }, object),
-		section("modules", "The built-in tools: an object by module, or a list of names.", func(s *Sections) *json.RawMessage { return &s.Modules }, object, list),
 		section("plans", "How plans run.", func(s *Sections) *json.RawMessage { return &s.Plans }, object),
 		section("policy", "What may be called, by whom, and what needs approval.", func(s *Sections) *json.RawMessage { return &s.Policy }, object),
 		section("telemetry", "Metrics and traces.", func(s *Sections) *json.RawMessage { return &s.Telemetry }, object),
@@ -174,19 +167,6 @@ func loopback(addr string) bool {
 	}
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-func checkStore(s string) (string, string) {
-	if s == "embedded" {
-		return "", ""
-	}
-	for one := range strings.SplitSeq(s, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil || u.Host == "" || u.Scheme != "nats" && u.Scheme != "tls" {
-			return "the store is neither embedded nor an address of NATS", `write "embedded" or "nats://host:4222"`
-		}
-	}
-	return "", ""
 }
 
 func checkOrigin(o string) (string, string) {

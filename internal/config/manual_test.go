@@ -14,10 +14,8 @@ func manual() []byte {
 	root := tree()
 	chapter(&b, 2, "Top-level keys", root)
 	for _, p := range root.Properties {
-		switch {
-		case p.schema.foreign || p.key == "servers":
-		case len(p.schema.Properties) > 0:
-			chapter(&b, 2, p.key, p.schema)
+		if !p.schema.foreign && p.key != "servers" {
+			chapters(&b, 2, p.key, p.schema)
 		}
 	}
 	def := DefaultServer()
@@ -25,16 +23,29 @@ func manual() []byte {
 	b.WriteString("\n" + manualServers)
 	chapter(&b, 3, "Keys of a server", server)
 	for _, p := range server.Properties {
-		inner := p.schema
-		if len(inner.AnyOf) > 0 && len(inner.AnyOf[0].Properties) > 0 {
-			inner = inner.AnyOf[0]
-		}
-		if len(inner.Properties) > 0 {
-			chapter(&b, 3, p.key, inner)
-		}
+		chapters(&b, 3, p.key, p.schema)
 	}
 	b.WriteString("\n" + manualTail)
 	return b.Bytes()
+}
+
+// chapters describes the keys of an object, if s is one, and of those in it.
+func chapters(b *bytes.Buffer, level int, title string, s *schema) {
+	if len(s.AnyOf) > 0 {
+		s = s.AnyOf[0]
+	}
+	if values, ok := s.Values.(*schema); ok && len(s.Properties) == 0 {
+		s = values
+	}
+	if len(s.Properties) == 0 {
+		return
+	}
+	chapter(b, level, title, s)
+	for _, p := range s.Properties {
+		if !p.schema.foreign {
+			chapters(b, level, title+"."+p.key, p.schema)
+		}
+	}
 }
 
 func chapter(b *bytes.Buffer, level int, title string, s *schema) {

@@ -10,6 +10,7 @@ import (
 type trace struct {
 	places map[string]place
 	env    environ
+	asked  []asked // modules, in the order they were named
 }
 
 // place is the origin of one value: a file, or what else gave it.

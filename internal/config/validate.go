@@ -28,6 +28,7 @@ func checkWhole(c *Config, problem func(path, text, hint string)) {
 		}
 	}
 	checkPair("/tls", c.TLS.Cert, c.TLS.Key, problem)
+	checkStoreWhole(&c.Store, problem)
 	if c.Pool.CleanupInterval == 0 {
 		problem("/pool/cleanupInterval", "idle connections would be looked for without a pause", `write a duration, as in "1m"`)
 	}
@@ -51,7 +52,7 @@ func (c *Config) Validate() error {
 	each("/listen", c.Listen, checkListen)
 	each("/auth/origins", c.Auth.Origins, checkOrigin)
 	each("/auth/hosts", c.Auth.Hosts, checkHost)
-	each("/store", []string{c.Store}, checkStore)
+	each("/store/url", []string{c.Store.URL}, checkStore)
 	names := map[string]string{}
 	for i := range c.Servers {
 		s := &c.Servers[i]
