@@ -120,7 +120,7 @@ var layers = map[string]int{
 	"internal/plan": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain,
 	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/store": foundation,
 	"internal/event": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/config": foundation,
-	"internal/obs": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/cert": foundation,
+	"internal/obs": foundation, "internal/envelope": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/cert": foundation,
 }
 
 // inside lists the edges within a layer.
@@ -138,6 +138,7 @@ var inside = map[string][]string{
 	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth"},
 	"internal/schema":   {"internal/wire", "internal/fault", "internal/spell"},
 	"internal/auth":     {"internal/fault", "internal/secret"},
+	"internal/envelope": {"internal/wire", "internal/fault"},
 	"internal/config":   {"internal/fault", "internal/secret", "internal/spell"},
 	"internal/store":    {"internal/fault"},
 	"internal/event":    {"internal/fault"},

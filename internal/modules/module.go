@@ -1,0 +1,243 @@
+// Package modules owns the built-in tools, one file per module: context, file
+// and debug. A module is an mcp.Handler, so that it is listed, called, limited
+// and counted as any upstream is; its tools are exposed under bare names.
+//
+// Every tool checks its arguments itself, since a module can also be called by
+// itself, and answers with an envelope. What goes wrong is a result that a
+// model can read, never an error of the protocol.
+package modules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/envelope"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/schema"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Tool is one built-in tool.
+type Tool struct {
+	Name        string
+	Title       string
+	Description string
+	Input       string // the JSON Schema of the arguments, an object's
+	ReadOnly    bool   // it changes nothing
+	Idempotent  bool   // calling it again changes nothing more
+	Destructive bool   // it can lose something
+	// Run does the work. args fit Input. What it returns is encoded as the
+	// data of the envelope, unless it is an Answer.
+	Run func(ctx context.Context, req *mcp.Request, args json.RawMessage) (any, error)
+
+	schema *schema.Schema
+}
+
+// Answer is what a tool returns that has more to say than data. Raw data is
+// passed on byte by byte.
+type Answer struct {
+	Data    any // encoded as JSON, or raw as json.RawMessage; nil means null
+	Message string
+	// SaveAs asks the caller's door to keep Data under this name.
+	SaveAs string
+}
+
+// Resources are what a module offers to read; nil where it offers nothing.
+type Resources struct {
+	// Templates are the definitions, as JSON.
+	Templates []string
+	// Read returns the contents of a resource: the members of the array.
+	Read func(ctx context.Context, req *mcp.Request, uri string) ([]byte, error)
+}
+
+// Module is a set of tools that are on or off together.
+type Module struct {
+	name         string
+	instructions string
+	tools        map[string]*Tool
+	listed       []byte
+	resources    *Resources
+	templates    []byte
+}
+
+// New returns a module. A tool with a broken definition is a mistake of the
+// program, so it panics.
+func New(name, instructions string, resources *Resources, tools ...Tool) *Module {
+	m := &Module{name: name, instructions: instructions, tools: map[string]*Tool{}, resources: resources}
+	defs := make([]string, 0, len(tools))
+	for _, t := range tools {
+		s, err := schema.Compile([]byte(t.Input))
+		if err != nil {
+			panic(fmt.Sprintf("modules: input schema of %s: %v", t.Name, err))
+		}
+		t.schema = s
+		m.tools[t.Name] = &t
+		defs = append(defs, string(t.definition()))
+	}
+	m.listed = []byte(`{"tools":[` + strings.Join(defs, ",") + `]}`)
+	m.templates = []byte(`{"resourceTemplates":[]}`)
+	if resources != nil {
+		m.templates = []byte(`{"resourceTemplates":[` + strings.Join(resources.Templates, ",") + `]}`)
+	}
+	return m
+}
+
+func (t *Tool) definition() []byte {
+	def := map[string]any{
+		"name": t.Name, "title": t.Title, "description": t.Description,
+		"inputSchema": json.RawMessage(t.Input),
+		"annotations": map[string]any{
+			"readOnlyHint": t.ReadOnly, "idempotentHint": t.Idempotent || t.ReadOnly,
+			"destructiveHint": t.Destructive, "openWorldHint": false,
+		},
+	}
+	b, err := json.Marshal(def)
+	if err != nil {
+		panic(fmt.Sprintf("modules: definition of %s: %v", t.Name, err))
+	}
+	return b
+}
+
+// Name is the module's name, which is also that of its upstream.
+func (m *Module) Name() string { return m.name }
+
+// Handle answers one request.
+func (m *Module) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	if req.IsNote {
+		return mcp.Response{}, nil
+	}
+	switch req.Method {
+	case "initialize", "server/discover":
+		caps := `{"tools":{}}`
+		if m.resources != nil {
+			caps = `{"tools":{},"resources":{}}`
+		}
+		return mcp.Introduce(req.Client, []byte(caps), mcp.ServerInfo(m.name, m.name), m.instructions)
+	case "tools/list":
+		return result(req, m.listed)
+	case "tools/call":
+		return m.call(ctx, req)
+	case "resources/list":
+		if m.resources != nil {
+			return result(req, []byte(`{"resources":[]}`))
+		}
+	case "resources/templates/list":
+		if m.resources != nil {
+			return result(req, m.templates)
+		}
+	case "resources/read":
+		if m.resources != nil {
+			return m.read(ctx, req)
+		}
+	}
+	return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
+}
+
+func result(req *mcp.Request, raw []byte) (mcp.Response, error) {
+	if req.Client.Era == mcp.Modern {
+		raw = mcp.Complete(req.Method, raw)
+	}
+	return mcp.Response{Result: raw}, nil
+}
+
+func (m *Module) read(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	uri, ok := req.Text("uri")
+	if !ok {
+		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "uri is missing or not a string")
+	}
+	contents, err := m.resources.Read(ctx, req, uri)
+	if err != nil {
+		return mcp.Response{}, err
+	}
+	return result(req, append(append([]byte(`{"contents":[`), contents...), "]}"...))
+}
+
+func (m *Module) call(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	name, _ := req.Text("name")
+	t := m.tools[name]
+	if t == nil {
+		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
+	}
+	args := req.Param("arguments")
+	if args == nil {
+		args = []byte("{}")
+	}
+	e, saveAs := t.answer(ctx, req, args)
+	if ctx.Err() != nil {
+		return mcp.Response{}, context.Cause(ctx)
+	}
+	raw := e.Result()
+	if saveAs != "" {
+		raw = wire.Edit(nil, raw, wire.Change{Name: "_meta", Value: append(append([]byte(`{"`+MetaSaveAs+`":`), wire.Quote(saveAs)...), '}')})
+	}
+	return result(req, raw)
+}
+
+// MetaSaveAs is how the result of a built-in tool asks to be kept.
+const MetaSaveAs = "stoa/saveAs"
+
+// answer runs a tool and makes an envelope of what it returned.
+func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) (e envelope.Envelope, saveAs string) {
+	if faults := t.schema.Validate(args); len(faults) > 0 {
+		text := "the arguments do not fit:"
+		for _, f := range faults {
+			text += " " + f.Pointer + " " + f.Message + ";"
+		}
+		return envelope.Bad(fault.New(fault.InvalidArguments, t.Name, "%s", strings.TrimSuffix(text, ";")).With("faults", faults)), ""
+	}
+	value, err := t.run(ctx, req, args)
+	if err != nil {
+		return envelope.Bad(err), ""
+	}
+	a, ok := value.(Answer)
+	if !ok {
+		a = Answer{Data: value}
+	}
+	if a.Data == nil {
+		return envelope.Good(nil, a.Message), a.SaveAs
+	}
+	raw, ok := a.Data.(json.RawMessage)
+	if !ok {
+		if raw, err = json.Marshal(a.Data); err != nil {
+			return envelope.Bad(fault.New(fault.Internal, t.Name, "the answer could not be encoded").Because(err)), ""
+		}
+	}
+	return envelope.Good(raw, a.Message), a.SaveAs
+}
+
+// run calls the tool, whose mistakes must not take the hub down.
+func (t *Tool) run(ctx context.Context, req *mcp.Request, args []byte) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.New(fault.Internal, t.Name, "the tool stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return t.Run(ctx, req, args)
+}
+
+// Attach has nobody to tell: the tools of a module never change, and its
+// resources are those of a Session, which the merged face tells of.
+func (m *Module) Attach(*mcp.Listener) (stop func()) { return func() {} }
+
+// Subscribe fails: see Attach.
+func (m *Module) Subscribe(_ context.Context, _ *mcp.Listener, uri string) error {
+	return fault.New(fault.ResourceNotFound, uri, "it cannot be subscribed to here")
+}
+
+// Unsubscribe has nothing to undo.
+func (m *Module) Unsubscribe(context.Context, *mcp.Listener, string) error { return nil }
+
+// decode reads arguments that fit their schema.
+func decode[T any](args json.RawMessage) (T, error) {
+	var v T
+	if err := json.Unmarshal(args, &v); err != nil {
+		return v, fault.New(fault.InvalidArguments, "", "the arguments cannot be read: %v", err)
+	}
+	return v, nil
+}
+
+var _ mcp.Handler = (*Module)(nil)
