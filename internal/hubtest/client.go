@@ -47,12 +47,26 @@ type Client struct {
 	Hello   Message
 
 	tb   testing.TB
-	hub  *Hub
+	base string // http://host:port
+	http *http.Client
 	next atomic.Int64
 }
 
 // Client returns a client; a legacy one has initialised its session.
 func (h *Hub) Client(tb testing.TB, o ClientOptions) *Client {
+	tb.Helper()
+	return connect(tb, h.URL, h.http, o)
+}
+
+// Dial returns a client of a hub that runs elsewhere, at http://host:port.
+func Dial(tb testing.TB, base string, o ClientOptions) *Client {
+	tb.Helper()
+	t := transport()
+	tb.Cleanup(t.CloseIdleConnections)
+	return connect(tb, base, &http.Client{Transport: t}, o)
+}
+
+func connect(tb testing.TB, base string, h *http.Client, o ClientOptions) *Client {
 	tb.Helper()
 	set := func(s *string, v string) {
 		if *s == "" {
@@ -70,7 +84,7 @@ func (h *Hub) Client(tb testing.TB, o ClientOptions) *Client {
 		version = LegacyVersion
 	}
 	set(&o.Version, version)
-	c := &Client{ClientOptions: o, tb: tb, hub: h}
+	c := &Client{ClientOptions: o, tb: tb, base: base, http: h}
 	if o.Era == Legacy && !o.Sessionless {
 		c.initialize()
 	}
@@ -132,7 +146,7 @@ func (c *Client) request(ctx context.Context, s Sent) *http.Request {
 	if s.Verb == "" {
 		s.Verb = http.MethodPost
 	}
-	req, err := http.NewRequestWithContext(ctx, s.Verb, c.hub.URL+c.Face, strings.NewReader(s.Body))
+	req, err := http.NewRequestWithContext(ctx, s.Verb, c.base+c.Face, strings.NewReader(s.Body))
 	if err != nil {
 		c.tb.Fatal(err)
 	}
@@ -158,7 +172,7 @@ func (c *Client) Do(s Sent) Answer {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	resp, err := c.hub.http.Do(c.request(ctx, s))
+	resp, err := c.http.Do(c.request(ctx, s))
 	if err != nil {
 		c.tb.Fatalf("%s %s: %v", s.Verb, c.Face, err)
 	}

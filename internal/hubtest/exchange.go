@@ -47,7 +47,7 @@ func (c *Client) Exchange(id string, s Sent) *Exchange {
 	req := c.request(ctx, s)
 	go func() {
 		defer close(x.ready)
-		x.resp, x.err = c.hub.http.Do(req)
+		x.resp, x.err = c.http.Do(req)
 	}()
 	c.tb.Cleanup(x.Close)
 	return x

@@ -127,13 +127,17 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 			tb.Errorf("the hub left something running: %v", err)
 		}
 	})
-	h.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+	h.http = &http.Client{Transport: transport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	var ctx context.Context
 	ctx, h.end = context.WithCancel(context.Background())
 	go func() { h.done <- h.Hub.Run(ctx) }()
 	h.await()
 	return h
+}
+
+func transport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 }
 
 // await waits until the hub listens.

@@ -104,7 +104,12 @@ func (s *server) behave(r *request, b Behaviour) (answer, reply) {
 		return answer{}, reply{abort: true}
 	case Progress:
 		return s.progress(r, b)
-	case Elicit, Sample, Roots, Multi, Survey:
+	case Gate:
+		if !r.modern {
+			return s.gate(r)
+		}
+		return s.interview(r, b)
+	case Elicit, Sample, Roots, Multi, Survey, Visit:
 		return s.interview(r, b)
 	case Notify:
 		return answer{text: s.grow()}, reply{}

@@ -15,6 +15,47 @@ type question struct {
 	method     string
 	capability string
 	params     []byte
+	visit      string // the elicitationId of one that names an address
+}
+
+// supports reports whether the client can be asked the question.
+func (c client) supports(q question) bool {
+	declared := c.caps[q.capability]
+	if declared == nil || q.visit == "" {
+		return declared != nil
+	}
+	var modes struct {
+		URL json.RawMessage `json:"url"`
+	}
+	return json.Unmarshal(declared, &modes) == nil && modes.URL != nil
+}
+
+// address is where Visit and Gate send the user.
+const address = "https://login.example/"
+
+// visit is the question that sends the user to an address. Only the legacy
+// era knows an elicitationId.
+func visit(r *request) question {
+	q := question{key: "visit", method: "elicitation/create", capability: "elicitation", visit: "visit-" + strings.Trim(string(r.id), `"`)}
+	p := map[string]any{"mode": "url", "url": address, "message": "Please log in"}
+	if !r.modern {
+		p["elicitationId"] = q.visit
+	}
+	q.params = encode(p)
+	return q
+}
+
+// gate lets a legacy client in that was sent to the address before.
+func (s *server) gate(r *request) (answer, reply) {
+	key := string(r.params.Arguments)
+	s.mu.Lock()
+	was := s.gated[key]
+	s.gated[key] = !was
+	s.mu.Unlock()
+	if was {
+		return answer{text: "welcome"}, reply{}
+	}
+	return answer{}, refuse(codeVisitFirst, map[string]any{"elicitations": []json.RawMessage{visit(r).params}}, "log in first")
 }
 
 // rounds are the questions of a behaviour, one slice per round trip.
@@ -31,15 +72,17 @@ func rounds(r *request, b Behaviour) [][]question {
 		if r.client.version >= Legacy {
 			p["mode"] = "form"
 		}
-		return question{key, "elicitation/create", "elicitation", encode(p)}
+		return question{key: key, method: "elicitation/create", capability: "elicitation", params: encode(p)}
 	}
-	sample := question{"sample", "sampling/createMessage", "sampling", []byte(
+	sample := question{key: "sample", method: "sampling/createMessage", capability: "sampling", params: []byte(
 		`{"messages":[{"role":"user","content":{"type":"text","text":"Say hello"}}],"maxTokens":16}`)}
 	switch b.Kind {
 	case Sample:
 		return [][]question{{sample}}
 	case Roots:
-		return [][]question{{{"roots", "roots/list", "roots", []byte("{}")}}}
+		return [][]question{{{key: "roots", method: "roots/list", capability: "roots", params: []byte("{}")}}}
+	case Visit, Gate:
+		return [][]question{{visit(r)}}
 	case Survey:
 		return [][]question{{elicit("elicit"), sample}}
 	case Multi:
@@ -62,7 +105,7 @@ func (s *server) interview(r *request, b Behaviour) (answer, reply) {
 	rs := rounds(r, b)
 	for _, qs := range rs {
 		for _, q := range qs {
-			if r.client.caps[q.capability] != nil {
+			if r.client.supports(q) {
 				continue
 			}
 			if r.modern {
@@ -90,6 +133,11 @@ func (s *server) interview(r *request, b Behaviour) (answer, reply) {
 					return answer{text: string(m.Error), isError: true}, reply{}
 				}
 				got = append(got, m.Result)
+				if q.visit != "" {
+					// Whoever went there need not come back by itself. A stream
+					// that broke is noticed by the answer.
+					_ = r.send(notification("notifications/elicitation/complete", map[string]any{"elicitationId": q.visit}))
+				}
 			}
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	codeHeaderMismatch = -32020
 	codeNeedCapability = -32021
 	codeVersion        = -32022
+	codeVisitFirst     = -32042
 )
 
 const metaPrefix = "io.modelcontextprotocol/"

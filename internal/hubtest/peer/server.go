@@ -25,6 +25,7 @@ type server struct {
 	extra     int
 	count     int
 	listeners map[*listener]struct{}
+	gated     map[string]bool // by the arguments of Gate: who was sent away
 }
 
 func newServer(spec Spec, j *journal) *server {
@@ -36,6 +37,7 @@ func newServer(spec Spec, j *journal) *server {
 		tools:     slices.Clone(spec.Tools),
 		versions:  map[string]int{},
 		listeners: map[*listener]struct{}{},
+		gated:     map[string]bool{},
 	}
 }
 

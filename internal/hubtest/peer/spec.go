@@ -151,6 +151,8 @@ const (
 	Roots    Kind = "roots"    // asks for roots; answers with the raw ListRootsResult
 	Multi    Kind = "multi"    // N (3) rounds of elicitation; answers with a JSON array
 	Survey   Kind = "survey"   // elicitation and sampling in one round; a JSON array
+	Visit    Kind = "visit"    // sends the user to an address; answers with the raw ElicitResult
+	Gate     Kind = "gate"     // as Visit, but a legacy client is sent there by an error, once for the same arguments
 	Crash    Kind = "crash"    // stdio: exits 3; HTTP: drops the connection
 	Partial  Kind = "partial"  // writes half of its response, then as Crash
 	Twice    Kind = "twice"    // answers two times
@@ -165,7 +167,7 @@ const (
 )
 
 var kinds = []Kind{"", Echo, Verbatim, Error, Slow, Stubborn, Hang, Progress, Elicit, Sample, Roots, Multi,
-	Survey, Crash, Partial, Twice, Notify, Touch, Env, Headers, Params, Client, Big, Count}
+	Survey, Visit, Gate, Crash, Partial, Twice, Notify, Touch, Env, Headers, Params, Client, Big, Count}
 
 // Behaviour is a Kind with its parameters.
 type Behaviour struct {
