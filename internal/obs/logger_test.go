@@ -39,12 +39,13 @@ func TestLoggerFormats(t *testing.T) {
 }
 
 func TestLoggerLevels(t *testing.T) {
-	for level, want := range map[string]int{"debug": 4, "info": 3, "": 3, "WARN": 2, "error": 1} {
+	for level, want := range map[string]int{"trace": 5, "debug": 4, "info": 3, "": 3, "WARN": 2, "error": 1} {
 		var b bytes.Buffer
 		l, err := Logger(&b, level, "json")
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Log(t.Context(), LevelTrace, "x")
 		l.Debug("x")
 		l.Info("x")
 		l.Warn("x")
@@ -55,8 +56,22 @@ func TestLoggerLevels(t *testing.T) {
 	}
 }
 
+func TestTraceHasAName(t *testing.T) {
+	for format, want := range map[string]string{"json": `"level":"TRACE"`, "text": " TRC x"} {
+		var b bytes.Buffer
+		l, err := Logger(&b, "trace", format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Log(t.Context(), LevelTrace, "x")
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %q", want, b.String())
+		}
+	}
+}
+
 func TestLoggerRefusesUnknownNames(t *testing.T) {
-	if _, err := Logger(nil, "loud", ""); err == nil || !strings.Contains(err.Error(), "debug, info, warn or error") {
+	if _, err := Logger(nil, "loud", ""); err == nil || !strings.Contains(err.Error(), "trace, debug, info, warn or error") {
 		t.Fatal(err)
 	}
 	if _, err := Logger(nil, "", "xml"); err == nil || !strings.Contains(err.Error(), "auto, text or json") {
