@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -179,12 +180,18 @@ func known(t *trace, path string) bool {
 }
 
 func (l *loader) settleListen(c *Config) {
-	set := func(from string, addrs ...string) {
+	// decisive is the variable to blame; "" where it is the flag.
+	set := func(from, decisive string, addrs ...string) {
 		c.Listen = addrs
 		c.trace.forget("/listen")
 		c.trace.places["/listen"] = place{other: from}
 		for _, a := range addrs {
-			if problem, hint := checkListen(a); problem != "" {
+			problem, hint := checkListen(a)
+			switch {
+			case problem == "":
+			case decisive != "":
+				l.wrong(decisive, problem, hint)
+			default:
 				l.report.problem(Problem{File: from, Text: problem, Hint: hint})
 			}
 		}
@@ -194,13 +201,17 @@ func (l *loader) settleListen(c *Config) {
 	plain, fromPlain, _ := l.env.get("PORT")
 	switch {
 	case len(l.Listen) > 0:
-		set("--listen", l.Listen...)
+		set("--listen", "", l.Listen...)
 	case known(c.trace, "/listen"):
 	case host != "" || port != "":
 		from := strings.Join(slices.DeleteFunc([]string{fromHost, fromPort}, func(s string) bool { return s == "" }), ", ")
-		set(from, net.JoinHostPort(cmp.Or(host, "127.0.0.1"), cmp.Or(port, "8080")))
+		decisive := "AIUR_SERVER_PORT"
+		if _, err := strconv.ParseUint(cmp.Or(port, "8080"), 10, 16); err == nil {
+			decisive = "AIUR_SERVER_HOST"
+		}
+		set(from, decisive, net.JoinHostPort(cmp.Or(host, "127.0.0.1"), cmp.Or(port, "8080")))
 	case plain != "":
-		set(fromPlain, net.JoinHostPort("127.0.0.1", plain))
+		set(fromPlain, "PORT", net.JoinHostPort("127.0.0.1", plain))
 	}
 }
 

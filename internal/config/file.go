@@ -92,7 +92,7 @@ func (d *decoder) foreign(n *node, c *Config) {
 	for _, m := range n.members {
 		switch m.name {
 		case "mcpServers", "servers":
-			d.servers(m.value, c)
+			d.servers(m.value, c, m.name == "servers")
 			found = true
 		case "mcp":
 			if m.value.kind == object {

@@ -26,7 +26,24 @@ func manual() []byte {
 		chapters(&b, 3, p.key, p.schema)
 	}
 	b.WriteString("\n" + manualTail)
+	variableTable(&b)
 	return b.Bytes()
+}
+
+// variableTable lists the variables that decide keys.
+func variableTable(b *bytes.Buffer) {
+	b.WriteString("\n## Variables that decide keys\n\n" + manualVariables + "\n| variable | decides | values |\n|---|---|---|\n")
+	row := func(name, key, doc string) { fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, key, doc) }
+	row("MCP_JSON_PATH", "the file", "a path; a relative one starts at the current folder")
+	row("AIUR_SERVER_HOST", "`listen`", "the host; left out, 127.0.0.1")
+	row("AIUR_SERVER_PORT", "`listen`", "the port; left out, 8080")
+	row("PORT", "`listen`", "the port on 127.0.0.1; the two above win")
+	row("STOA_DATA", "`data`", "a folder")
+	row("DEFAULT_TOOL_TIMEOUT_MS", "`timeoutMs` of every server that does not say it", "milliseconds; never more than the server's own `maxTimeoutMs`")
+	row("AIUR_MODULES", "`modules`", "names separated by commas, turned on besides those that are on anyway")
+	for _, v := range variables() {
+		row(v.name, "`"+strings.ReplaceAll(v.path[1:], "/", ".")+"`", v.doc)
+	}
 }
 
 // chapters describes the keys of an object, if s is one, and of those in it.
@@ -139,6 +156,11 @@ servers:
 
 A server's name is made to fit ` + "`^[a-z][a-z0-9-]{0,19}$`" + ` (lower case, other characters become dashes, cut to length); two servers whose names then
 are the same are a problem, and so are ` + "`stoa`, `mcp`, `context`, `plan`, `task`, `file`, `debug`" + `. Instead of a map, a list of servers with ` + "`id` or `name`" + ` will do.
+In a map, an ` + "`id`" + ` that differs from the key is the name. ` + "`type`" + ` is the transport (` + "`stdio`, `http`, `sse`" + `), or says where the server runs (` + "`local`, `remote`" + `); a remote one with a ` + "`command`" + ` is a problem.
+`
+
+const manualVariables = `What a file says wins over these, and they win over the defaults; an empty one counts as not set. They are looked up as other variables are, so a ` + "`.env`" + `
+beside the file will do. A wrong value is a problem that names the variable and its file. ` + "`GEMINI_API_KEY` and `MAX_TOKEN_COUNT`" + ` may be there; this version does nothing with them yet.
 `
 
 const manualTail = `## The listening address and the data folder
@@ -147,5 +169,5 @@ const manualTail = `## The listening address and the data folder
 |---|---|
 | address | ` + "`--listen`, `listen`, `AIUR_SERVER_HOST` with `AIUR_SERVER_PORT`, `PORT`, `127.0.0.1:8080`" + ` |
 | data folder | ` + "`--data`, `data`, `STOA_DATA`, `$XDG_STATE_HOME/stoa`, `~/.local/state/stoa`" + ` |
-| log level | ` + "`log.level`, `LOG_LEVEL`, `info`" + ` |
+| log level | ` + "`log.level`, `LOG_LEVEL`, `AIUR_VERBOSE`, `info`" + ` |
 `

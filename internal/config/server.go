@@ -57,7 +57,7 @@ func serversField(key, doc string, foreign bool) field[Config] {
 	return field[Config]{
 		key: key, doc: doc, foreign: foreign,
 		schema: func(*Config) *schema { return serversSchema() },
-		decode: func(d *decoder, n *node, _ string, c *Config) { d.servers(n, c) },
+		decode: func(d *decoder, n *node, _ string, c *Config) { d.servers(n, c, !foreign) },
 		show:   showServers(foreign),
 	}
 }
@@ -74,17 +74,26 @@ func serverSchemas() properties {
 	def := DefaultServer()
 	one, listed := objectSchema(&def, serverFields()), objectSchema(&def, serverFields())
 	name := &schema{Type: "string", Description: "The server's name."}
+	own := &schema{Type: "string", Description: "The server's name, where it is not the key."}
+	one.Properties = append(one.Properties, property{"id", own})
 	listed.Properties = append(properties{{"id", name}, {"name", name}}, listed.Properties...)
 	return properties{{"server", one}, {"listedServer", listed}}
 }
 
-func (d *decoder) servers(n *node, c *Config) {
+// servers reads them. Where ids is true, an id beside the key is the name: the
+// hosts that write both call the server by it.
+func (d *decoder) servers(n *node, c *Config, ids bool) {
 	switch n.kind {
 	case object:
 		for _, m := range n.members {
-			if m.value.kind != null {
-				d.server(m.name, m.value, m.value, c)
+			if m.value.kind == null {
+				continue
 			}
+			title, one := m.name, m.value
+			if id := m.value.get("id"); ids && id != nil {
+				title, one = d.byID(m, id)
+			}
+			d.server(title, one, m.value, c)
 		}
 	case list:
 		for _, item := range n.items {
@@ -99,13 +108,31 @@ func (d *decoder) servers(n *node, c *Config) {
 				d.problem(item.at, item.ptr, `give it an "id"`, "a server in a list needs a name")
 				continue
 			}
-			rest := *item
-			rest.members = slices.DeleteFunc(slices.Clone(item.members), func(m member) bool { return m.name == "id" || m.name == "name" })
-			d.server(name.text, &rest, name, c)
+			d.server(name.text, item.without("id", "name"), name, c)
 		}
 	default:
 		d.want(n, object, "write the servers by name")
 	}
+}
+
+// byID returns the name of a server that has an id, and the rest of it.
+func (d *decoder) byID(m member, id *node) (title string, rest *node) {
+	title, rest = m.name, m.value.without("id")
+	switch {
+	case id.kind != text:
+		d.want(id, text, "")
+	case id.text != m.name:
+		title = id.text
+		d.note(id.at, id.ptr, "", "the server %q goes by its id, %q", m.name, id.text)
+	}
+	return title, rest
+}
+
+// without returns the object n without the members of these names.
+func (n *node) without(names ...string) *node {
+	rest := *n
+	rest.members = slices.DeleteFunc(slices.Clone(n.members), func(m member) bool { return slices.Contains(names, m.name) })
+	return &rest
 }
 
 // server reads one server; named is the node whose place its name has.
@@ -155,6 +182,9 @@ func (d *decoder) checkServer(s *Server, n *node, at string, found Problems) {
 		})
 	}
 	s.settle(d.trace.places, at)
+	if kind := n.get("type"); kind != nil && kind.text == "remote" && s.Command != "" && s.URL == "" {
+		d.problem(kind.at, kind.ptr, "write local, or give the url to call instead of the command", "the server %q is remote, and has a command to run here", s.Title)
+	}
 	checkServer(s, func(key, problem, hint string) {
 		both := s.Command != "" && s.URL != ""
 		switch {

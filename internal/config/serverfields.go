@@ -51,7 +51,7 @@ func trustFields() []field[Trust] {
 
 // foreignFields are other hosts' spellings.
 func foreignFields() []field[Server] {
-	kind := transportField("type", "`transport`, as other hosts call it.")
+	kind := typeField()
 	kind.foreign, kind.show = true, nil
 	disabled := boolField("disabled", "The opposite of `enabled`, as other hosts call it.", func(s *Server) *bool { return new(bool) })
 	disabled.foreign, disabled.show = true, nil
@@ -90,7 +90,26 @@ var transports = []struct {
 }{
 	{"auto", Auto}, {"stdio", Stdio}, {"http", HTTP}, {"sse", SSE}, {"ws", WS},
 	{"streamable-http", HTTP}, {"streamableHttp", HTTP}, {"streamable_http", HTTP}, {"streamablehttp", HTTP},
-	{"websocket", WS}, {"local", Stdio},
+	{"websocket", WS},
+}
+
+// typeField is the transport in some hosts' files, and in others' whether the
+// server runs here, which command and url say already.
+func typeField() field[Server] {
+	f := transportField("type", "`transport`, as other hosts call it. `local` and `remote` are understood and say nothing of the transport.")
+	schemaOf, decode := f.schema, f.decode
+	f.schema = func(def *Server) *schema {
+		s := schemaOf(def)
+		s.Enum, s.Default = append(s.Enum[:len(s.Enum):len(s.Enum)], "local", "remote"), nil
+		return s
+	}
+	f.decode = func(d *decoder, n *node, at string, s *Server) {
+		if n.kind == text && (n.text == "local" || n.text == "remote") {
+			return
+		}
+		decode(d, n, at, s)
+	}
+	return f
 }
 
 func transportField(key, doc string) field[Server] {

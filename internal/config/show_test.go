@@ -92,11 +92,13 @@ func TestValidateByHand(t *testing.T) {
 	}
 	c.Servers = append(c.Servers, Server{Name: "my files", URL: "x"}, Server{Name: "plan", Tools: Tools{Deny: []string{"["}}})
 	c.Listen = []string{"nowhere"}
+	c.Modules.File.Enabled = true
+	c.Store.Replicas = 3
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no problems")
 	}
-	for _, want := range []string{"/listen/0: ", "are both my-files", "is reserved", "has neither", `the url has the scheme ""`, "/tools/deny/0"} {
+	for _, want := range []string{"/listen/0: ", "are both my-files", "is reserved", "has neither", `the url has the scheme ""`, "/tools/deny/0", "/modules/file/roots: ", "/store/replicas: "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}

@@ -74,6 +74,9 @@ func (c *Config) Validate() error {
 		each(path+"/tools/allow", s.Tools.Allow, checkGlob)
 		each(path+"/tools/deny", s.Tools.Deny, checkGlob)
 	}
+	if f := c.Modules.File; f.Enabled && len(f.Roots) == 0 {
+		at("/modules/file")("/roots", "the module has no folder that it may use", "name the folders, or turn it off")
+	}
 	slices.SortFunc(c.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
 	checkWhole(c, func(path, text, hint string) { at(path)("", text, hint) })
 	if len(r.problems) > 0 {

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestModules(t *testing.T) {
+	type want struct {
+		off    string   // of those that are on by default
+		roots  int      // of file; it is on if there are any
+		failed []string // "name from"
+	}
+	const servers = "servers: {github: {command: x}, gone: {command: x, enabled: false}}\n"
+	tests := []struct {
+		name, file string
+		env        string
+		want       want
+	}{
+		{"default", "", "", want{}},
+		{"list", "modules: [context, '@legion/tools-registry/github']", "", want{}},
+		{"list of strangers", "modules: [nobody, gone, github]", "", want{failed: []string{"nobody stoa.yaml:3", "gone stoa.yaml:3"}}},
+		{"map", "modules: {plan: {enabled: false}, file: {roots: [a, /b], readOnly: true}}", "", want{off: "plan", roots: 2}},
+		{"one root", "modules: {file: {roots: a}}", "", want{roots: 1}},
+		{"map of strangers", "modules: {github: {}, nobody: {x: 1}, other: {enabled: false}}", "", want{failed: []string{"nobody stoa.yaml:3"}}},
+		{"file without roots", "modules: [file]", "", want{failed: []string{"file stoa.yaml:3"}}},
+		{"file on without roots", "modules: {file: {enabled: true}}", "", want{failed: []string{"file stoa.yaml:3"}}},
+		{"file off with roots", "modules: {file: {enabled: false, roots: [a]}}", "", want{}},
+		{"variable", "", "@legion/tools-registry/file, @legion/tools-registry/github,,@legion/tools-registry/jira", want{failed: []string{"file env AIUR_MODULES", "jira env AIUR_MODULES"}}},
+		{"variable with roots", "modules: {file: {roots: [a]}}", "file", want{roots: 1}},
+		{"file over variable", "modules: {plan: {enabled: false}}", "plan", want{off: "plan"}},
+		{"asked twice", "modules: [nobody]", "nobody", want{failed: []string{"nobody stoa.yaml:3"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := folder(t, "stoa.yaml", "stoa: 1\n"+servers+tt.file)
+			c, notes := must(t, Options{Dir: dir, Env: fixed("AIUR_MODULES", tt.env)})
+			for _, name := range []string{"context", "plan", "debug"} {
+				if on := *c.Modules.enabled(name); on != (name != tt.want.off) {
+					t.Errorf("%s is on: %v", name, on)
+				}
+			}
+			f := c.Modules.File
+			if on := tt.want.roots > 0; f.Enabled != on || on && len(f.Roots) != tt.want.roots {
+				t.Errorf("file is %+v", f)
+			}
+			for _, root := range f.Roots {
+				if !filepath.IsAbs(root) {
+					t.Errorf("the root %s is relative", root)
+				}
+			}
+			var failed []string
+			for _, one := range c.Modules.Failed {
+				failed = append(failed, one.Name+" "+strings.TrimPrefix(one.From, dir+"/"))
+				if one.Text == "" || one.Hint == "" || !strings.Contains(fmt.Sprint(notes), one.Text) {
+					t.Errorf("not told, or without advice: %+v", one)
+				}
+			}
+			if diff := cmp.Diff(tt.want.failed, failed); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHandling(t *testing.T) {
+	file := `stoa: 1
+servers:
+  a:
+    command: x
+    references: off
+    cards: {threshold: 1KiB}
+    tools: {override: {t: {references: on, saveAs: off, cards: {threshold: 2KiB}}, u: {cards: off}}}
+  b: {command: x, saveAs: on, cards: on}
+`
+	c, _ := must(t, Options{Dir: folder(t, "stoa.yaml", file)})
+	on, off := true, false
+	for _, tt := range []struct {
+		server, tool string
+		want         Handling
+	}{
+		{"a", "other", Handling{References: &off, CardBytes: 1 << 10}},
+		{"a", "t", Handling{References: &on, SaveAs: &off, CardBytes: 2 << 10}},
+		{"a", "u", Handling{References: &off, Cards: &off, CardBytes: 1 << 10}},
+		{"b", "t", Handling{SaveAs: &on, Cards: &on, CardBytes: 16 << 10}},
+	} {
+		if diff := cmp.Diff(tt.want, c.Server(tt.server).Handling(tt.tool)); diff != "" {
+			t.Errorf("%s %s: -want +got\n%s", tt.server, tt.tool, diff)
+		}
+	}
+	hand := Server{}
+	if got := hand.Handling("t").CardBytes; got != 16<<10 {
+		t.Errorf("a server made by hand: cards from %d bytes on", got)
+	}
+}
+
+func TestStoreShapes(t *testing.T) {
+	for file, want := range map[string]Store{
+		`store: embedded`:                       {Replicas: 1},
+		`store: ""`:                             {Replicas: 1},
+		`store: nats://a:4222,nats://b:4222`:    {URL: "nats://a:4222,nats://b:4222", Replicas: 1},
+		`store: {url: "nats://a", replicas: 3}`: {URL: "nats://a", Replicas: 3},
+		`store: {url: "tls://a", credentials: /c, tls: {ca: /ca}}`: {URL: "tls://a", Credentials: "/c", TLS: StoreTLS{CA: "/ca"}, Replicas: 1},
+	} {
+		c, _ := must(t, Options{Dir: folder(t, "stoa.yaml", "stoa: 1\n"+file)})
+		if diff := cmp.Diff(want, c.Store); diff != "" {
+			t.Errorf("%s: -want +got\n%s", file, diff)
+		}
+	}
+	// A later file's plain address replaces all that was said of the store.
+	dir := folder(t, "a.yaml", "stoa: 1\nstore: {url: 'nats://a', credentials: /c, replicas: 3}", "b.yaml", "stoa: 1\nstore: embedded")
+	c, _ := must(t, Options{Dir: dir, Files: []string{"a.yaml", "b.yaml"}})
+	if diff := cmp.Diff(Store{Replicas: 1}, c.Store); diff != "" || c.Origin("/store/replicas") != "default" {
+		t.Errorf("-want +got\n%s %s", diff, c.Origin("/store/replicas"))
+	}
+}
