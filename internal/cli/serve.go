@@ -13,7 +13,6 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 )
 
@@ -32,7 +31,7 @@ func openHub(s std, cfg *config.Config, notes []config.Note, opts hub.Options) (
 	for _, n := range notes {
 		log.Info("config note", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
 	}
-	opts.Config, opts.Logger = cfg, log
+	opts.Config, opts.Logger, opts.Version = cfg, log, version()
 	return hub.Open(opts)
 }
 
@@ -114,5 +113,5 @@ func banner(addresses []string, cfg *config.Config) string {
 
   stoa tools lists what is offered, stoa servers how the servers do. Ctrl-C stops the hub.
 
-`, mcp.Release, plural(len(cfg.Servers), "server"), at, at)
+`, version(), plural(len(cfg.Servers), "server"), at, at)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -68,6 +70,31 @@ func (r *emptyRoot) run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
+// health returns the version that the hub at address says it has.
+func health(t *testing.T, client *http.Client, address string) string {
+	t.Helper()
+	resp, err := client.Get("http://" + address + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var said struct{ Version string }
+	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil {
+		t.Fatal(err)
+	}
+	return said.Version
+}
+
+func TestBannerSaysTheLinkersVersion(t *testing.T) {
+	before := release
+	t.Cleanup(func() { release = before })
+	release = "9.9.9-test"
+	cfg := config.Default()
+	if got := banner([]string{"127.0.0.1:80"}, &cfg); !strings.Contains(got, "stoa 9.9.9-test serves") {
+		t.Errorf("the banner is %s", got)
+	}
+}
+
 // The program needs nothing but itself: no libraries, no shell, no home, no
 // users, no time zones.
 func TestStaticBinaryInEmptyRoot(t *testing.T) {
@@ -100,6 +127,9 @@ func TestStaticBinaryInEmptyRoot(t *testing.T) {
 			err = reached(client, "http://"+note.Address+"/mcps")
 		}
 		if err == nil {
+			if got := health(t, client, note.Address); got != "9.9.9-test" || note.Version != got {
+				t.Errorf("/healthz says version %q, hub.json %q", got, note.Version)
+			}
 			break
 		}
 		if time.Now().After(end) {

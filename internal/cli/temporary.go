@@ -38,7 +38,7 @@ func openTemporary(ctx context.Context, s std, cfg *config.Config, notes []confi
 			return nil, err
 		}
 	}
-	h, err := hub.Open(hub.Options{Config: cfg, Logger: log, Temporary: true})
+	h, err := hub.Open(hub.Options{Config: cfg, Logger: log, Version: version(), Temporary: true})
 	if err != nil {
 		return nil, err
 	}

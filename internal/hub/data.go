@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
-	"github.com/stoahub/stoa/internal/mcp"
 )
 
 // schemaVersion is that of the data folder.
@@ -25,11 +24,12 @@ const schemaVersion = "1"
 
 // dataDir is the hub's folder: its lock, its secrets and where it can be found.
 type dataDir struct {
-	path  string
-	lock  *os.File
-	token string
-	cert  string // Running.Cert
-	key   string // signs requestState
+	path    string
+	lock    *os.File
+	token   string
+	cert    string // Running.Cert
+	version string // Running.Version
+	key     string // signs requestState
 
 	mu     sync.Mutex // guards hub.json
 	closed bool
@@ -130,7 +130,7 @@ func (d *dataDir) announce(addresses []string, config string) error {
 	if d.closed {
 		return nil
 	}
-	r := Running{Addresses: addresses, Cert: d.cert, Pid: os.Getpid(), Version: mcp.Release, Config: config, Started: time.Now().UTC()}
+	r := Running{Addresses: addresses, Cert: d.cert, Pid: os.Getpid(), Version: d.version, Config: config, Started: time.Now().UTC()}
 	if len(addresses) > 0 {
 		r.Address = addresses[0]
 	}

@@ -5,6 +5,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ import (
 type Options struct {
 	Config *config.Config
 	Logger *slog.Logger // nil discards
+	// Version is what the hub says that it is; "" means mcp.Release.
+	Version string
 	// Temporary hubs have no data folder: they keep nothing, take no lock and
 	// tell nobody where they are.
 	Temporary bool
@@ -46,6 +49,7 @@ type Options struct {
 
 // Hub is a running hub.
 type Hub struct {
+	version  string
 	cfg      *config.Config
 	log      *slog.Logger
 	data     *dataDir // nil in a temporary hub
@@ -75,7 +79,7 @@ type Hub struct {
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
-	h := &Hub{cfg: opts.Config, log: opts.Logger, listens: opts.Ready, environ: opts.Environ}
+	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, log: opts.Logger, listens: opts.Ready, environ: opts.Environ}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -84,7 +88,7 @@ func Open(opts Options) (*Hub, error) {
 		if h.data, err = openData(h.cfg.Data); err != nil {
 			return nil, err
 		}
-		h.data.cert = h.cfg.TLS.Cert
+		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
 		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
 			h.data.close()
 			return nil, err

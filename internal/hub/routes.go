@@ -11,7 +11,6 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -170,7 +169,7 @@ func (h *Hub) listServers(w http.ResponseWriter, r *http.Request, who *auth.Prin
 }
 
 func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
-	out := map[string]string{"name": "stoa", "version": mcp.Release, "config": h.config().Hash()}
+	out := map[string]string{"name": "stoa", "version": h.version, "config": h.config().Hash()}
 	if h.data != nil {
 		out["data"] = h.data.id()
 	}
@@ -178,7 +177,7 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": mcp.Release, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {
