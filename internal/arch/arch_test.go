@@ -110,7 +110,7 @@ var layerNames = map[int]string{entry: "entry", test: "test helpers", public: "p
 // yet. A folder stands for what is below it too.
 var layers = map[string]int{
 	".": entry, "bench": entry, "e2e": entry, "internal/arch": entry,
-	"internal/hubtest": test,
+	"internal/hubtest": test, "internal/store/storetest": test,
 	"pkg":              public,
 	"internal/cli":     command,
 	"internal/hub":     composition,
@@ -282,7 +282,8 @@ var homes = []struct {
 	{"encoding/json/jsontext", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"github.com/modelcontextprotocol/go-sdk", nil, "it is our oracle in tests, not our data path"},
 	{"github.com/coder/websocket", []string{"internal/mcp"}, "mcp owns how messages are carried"},
-	{"github.com/nats-io/", []string{"internal/store"}, "store owns the engine"},
+	{"github.com/nats-io/", []string{"internal/store", "internal/store/storetest"}, "store owns the engine"},
+	{"github.com/minio/highwayhash", []string{"internal/store"}, "store checks the engine's files"},
 	{"google.golang.org/genai", []string{"internal/llm/gemini"}, "each model's SDK stays behind its provider"},
 	{"github.com/openai/", []string{"internal/llm/openai"}, "each model's SDK stays behind its provider"},
 	{"github.com/anthropics/", []string{"internal/llm/anthropic"}, "each model's SDK stays behind its provider"},

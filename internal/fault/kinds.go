@@ -35,6 +35,7 @@ const (
 	Loop              Kind = 44
 	ContinuationLost  Kind = 45
 	Cancelled         Kind = 46
+	Storage           Kind = 47
 	Internal          Kind = 50
 )
 
@@ -81,6 +82,7 @@ var table = []Info{
 	{Loop, "loop", -32000, -31006, 200, 0, false, false, "Calls between agents are nested too deeply.", "Break the circle of agents that call each other."},
 	{ContinuationLost, "continuation_lost", -32000, -31007, 200, 0, false, false, "The call that this input belongs to is gone.", "Start the call again."},
 	{Cancelled, "cancelled", -32000, -31008, 200, 0, true, false, "The call was cancelled before it ended.", "Call again if the result is still wanted."},
+	{Storage, "storage", -32000, -31009, 200, 0, true, false, "The store cannot read or acknowledge a write now: its disk is full or fails, or its cluster has lost its majority. Nothing that was acknowledged is lost.", "Give the disk room or bring the cluster back, then call again; the store recovers by itself."},
 	{Internal, "internal", -32603, -32603, 500, 0, false, false, "The hub broke a promise of its own.", "Report it with the log lines around it."},
 }
 

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// LogOptions describe a log. Opening a log that is there with other bounds or
+// subjects changes it; entries stay.
+type LogOptions struct {
+	Name       string
+	Subjects   []string      // what it takes; * and > stand for one and for all further parts
+	MaxBytes   int64         // the oldest entries go beyond it; 0 means no bound
+	MaxAge     time.Duration // entries go when they are older; 0 means never
+	PerSubject int64         // the oldest entries of a subject go beyond it; 0 means no bound
+	Async      bool          // acknowledge before it is on disk: a crash may lose the last entries. Has no effect on replicas.
+}
+
+// Entry is one entry of a log. Its Data belongs to who gets it.
+type Entry struct {
+	Seq     uint64
+	Subject string
+	Time    time.Time
+	Data    []byte
+}
+
+// Log is an ordered sequence of entries.
+type Log struct {
+	s     *Store
+	name  string
+	async bool
+}
+
+// Log opens a log, making it if it is not there.
+func (s *Store) Log(ctx context.Context, o LogOptions) (*Log, error) {
+	if err := checkName("log", o.Name); err != nil {
+		return nil, err
+	}
+	if len(o.Subjects) == 0 {
+		return nil, fmt.Errorf("log %s: it takes no subject", o.Name)
+	}
+	cfg := jetstream.StreamConfig{
+		Name: o.Name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxBytes: orNone(o.MaxBytes), MaxAge: o.MaxAge, MaxMsgsPerSubject: orNone(o.PerSubject), MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1,
+		Replicas: s.o.Replicas, AllowDirect: true,
+	}
+	l := &Log{s: s, name: o.Name, async: o.Async && s.o.Replicas == 1}
+	if l.async {
+		cfg.PersistMode = jetstream.AsyncPersistMode
+	} else {
+		cfg.AllowAtomicPublish = true
+	}
+	if err := s.stream(ctx, cfg); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func orNone(n int64) int64 {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// stream makes the stream, or changes it where it differs.
+func (s *Store) stream(outer context.Context, cfg jetstream.StreamConfig) error {
+	defer s.streams.Store(cfg.Name, true)
+	ctx, cancel := s.writing(outer)
+	defer cancel()
+	js := s.engine.Load().js
+	have, err := js.Stream(ctx, cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, err = js.CreateStream(ctx, cfg); err != nil {
+			return s.failed(outer, "make "+cfg.Name, err, false)
+		}
+		return nil
+	}
+	if err != nil {
+		return s.failed(outer, "open "+cfg.Name, err, false)
+	}
+	info := have.CachedInfo()
+	if lost := info.State.Lost; lost != nil && len(lost.Msgs) > 0 {
+		s.log.Error("the engine lost entries", "log", cfg.Name, "entries", len(lost.Msgs), "first", lost.Msgs[0])
+	}
+	if same(info.Config, cfg) {
+		return nil
+	}
+	if _, err := js.UpdateStream(ctx, cfg); err != nil {
+		return s.failed(outer, "change "+cfg.Name, err, false)
+	}
+	return nil
+}
+
+func same(have, want jetstream.StreamConfig) bool {
+	return slices.Equal(have.Subjects, want.Subjects) && have.MaxBytes == want.MaxBytes && have.MaxAge == want.MaxAge &&
+		have.MaxMsgsPerSubject == want.MaxMsgsPerSubject && have.PersistMode == want.PersistMode && have.Replicas == want.Replicas &&
+		have.AllowAtomicPublish == want.AllowAtomicPublish && have.Retention == want.Retention && have.AllowDirect == want.AllowDirect
+}
+
+// Name is the log's.
+func (l *Log) Name() string { return l.name }
+
+const (
+	headerExpect       = "Nats-Expected-Last-Subject-Sequence"
+	headerExpectFilter = "Nats-Expected-Last-Subject-Sequence-Subject"
+	headerID           = "Nats-Msg-Id"
+)
+
+// Append appends an entry if the last sequence of its subject is expect, 0
+// meaning that there is none. Else it returns a *Conflict.
+func (l *Log) Append(ctx context.Context, subject string, data []byte, expect uint64) (uint64, error) {
+	return l.AppendOn(ctx, subject, subject, data, expect)
+}
+
+// AppendOn is Append with the last sequence of all subjects that match filter,
+// such as those of one aggregate. The filter must match the subject itself.
+func (l *Log) AppendOn(ctx context.Context, filter, subject string, data []byte, expect uint64) (uint64, error) {
+	m := nats.NewMsg(subject)
+	m.Data = data
+	m.Header.Set(headerExpect, strconv.FormatUint(expect, 10))
+	if filter != subject {
+		m.Header.Set(headerExpectFilter, filter)
+	}
+	seq, err := l.publish(ctx, m)
+	if api, ok := errors.AsType[*apiError](err); ok && (api.ErrCode == codeWrongSequence || api.ErrCode == codeWrongSequenceOther) {
+		return 0, l.conflict(ctx, filter, expect, api)
+	}
+	return seq, err
+}
+
+// AppendAny appends an entry whatever came before it.
+func (l *Log) AppendAny(ctx context.Context, subject string, data []byte) (uint64, error) {
+	return l.publish(ctx, &nats.Msg{Subject: subject, Data: data})
+}
+
+func (l *Log) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	if len(m.Data) > MaxEntry {
+		return 0, tooLarge("append to "+m.Subject, len(m.Data))
+	}
+	ack, err := l.s.publish(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	if ack.Stream != l.name {
+		return 0, fmt.Errorf("append to %s: it went to log %s, not to %s: the subject is not one of this log's", m.Subject, ack.Stream, l.name)
+	}
+	return ack.Seq, nil
+}
+
+type pubAck struct {
+	Stream    string    `json:"stream"`
+	Seq       uint64    `json:"seq"`
+	Duplicate bool      `json:"duplicate"`
+	Error     *apiError `json:"error"`
+}
+
+// publish sends a message and waits until it is stored. Where nobody is there
+// to take it, as between two leaders of a cluster, it is sent again: it was
+// not taken.
+func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
+	ctx, cancel := s.writing(outer)
+	defer cancel()
+	op := "append to " + m.Subject
+	for {
+		if ctx.Err() != nil {
+			return nil, s.failed(outer, op, ctx.Err(), false)
+		}
+		r, err := s.engine.Load().nc.RequestMsgWithContext(ctx, m)
+		if err == nil {
+			return s.acknowledged(outer, op, r.Data)
+		}
+		if !unsent(err) || !s.again(ctx, err) {
+			return nil, s.failed(outer, op, err, !unsent(err))
+		}
+	}
+}
+
+// again waits before a request is repeated that nobody took; it says no where
+// waiting does not help.
+func (s *Store) again(ctx context.Context, err error) bool {
+	if s.folder != nil || !errors.Is(err, nats.ErrNoResponders) {
+		return false
+	}
+	t := time.NewTimer(50 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (s *Store) acknowledged(outer context.Context, op string, b []byte) (*pubAck, error) {
+	var ack pubAck
+	if err := json.Unmarshal(b, &ack); err != nil {
+		return nil, fmt.Errorf("%s: %w: the answer is no acknowledgement: %w", op, ErrUncertain, err)
+	}
+	if ack.Error != nil {
+		return nil, s.failed(outer, op, ack.Error, false)
+	}
+	if s.State() != nil {
+		s.health.look()
+	}
+	return &ack, nil
+}
+
+// conflict finds out what the last sequence is, which the engine does not
+// always say.
+func (l *Log) conflict(ctx context.Context, filter string, expect uint64, api *apiError) error {
+	c := &Conflict{Subject: filter, Expected: expect}
+	if _, n, ok := strings.Cut(api.Description, ": "); ok && api.ErrCode == codeWrongSequence {
+		if last, err := strconv.ParseUint(n, 10, 64); err == nil {
+			c.Last = last
+			return c
+		}
+	}
+	e, err := l.Last(ctx, filter)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("append to %s: the last sequence is not %d; what it is cannot be read: %w", filter, expect, err)
+	}
+	c.Last = e.Seq
+	return c
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The bounds of one request of a scan: large enough to be quick, small enough
+// to stay far from the engine's 64 MiB for a slow reader.
+const (
+	scanEntries = 2048
+	scanBytes   = 4 << 20
+)
+
+// Scan calls fn with each entry that matches filter ("" means all), in order,
+// from sequence from on, and returns when it has come to what was last as it
+// began. It ends early with the error of fn.
+func (l *Log) Scan(ctx context.Context, filter string, from uint64, fn func(Entry) error) error {
+	if filter == "" {
+		filter = ">"
+	}
+	end, err := l.Last(ctx, filter)
+	if errors.Is(err, ErrNotFound) && filter == ">" {
+		// The very last entry was deleted; what is before it is still there.
+		end, err = l.before(ctx)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stuck := time.Time{}
+	for from = max(from, 1); from <= end.Seq; {
+		next, err := l.batch(ctx, filter, from, end.Seq, fn)
+		switch {
+		case err != nil:
+			return err
+		case next > from:
+			from, stuck = next, time.Time{}
+			continue
+		case stuck.IsZero():
+			stuck = time.Now()
+		case time.Since(stuck) > l.s.o.Timeout:
+			// The end may have been purged meanwhile; else it cannot be read.
+			if _, err := l.Read(ctx, end.Seq); errors.Is(err, ErrNotFound) {
+				return nil
+			}
+			return unable(fmt.Sprintf("scan %s of log %s: entries from %d on cannot be read, up to %d were announced", filter, l.name, from, end.Seq), ErrLost)
+		}
+		// A replica that has not heard of the last entries yet, or a purge.
+		if _, err := l.Read(ctx, end.Seq); errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err := wait(ctx, l.s.ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wait(ctx, store context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-store.Done():
+		return ErrClosed
+	case <-t.C:
+		return nil
+	}
+}
+
+// before finds where a log ends whose last sequence holds no entry.
+func (l *Log) before(ctx context.Context) (Entry, error) {
+	u, err := l.Usage(ctx)
+	if err != nil {
+		return Entry{}, err
+	}
+	if u.Entries == 0 {
+		return Entry{}, ErrNotFound
+	}
+	for seq := u.Last; seq >= u.First && seq > 0; seq-- {
+		e, err := l.Read(ctx, seq)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrLost) {
+			continue
+		}
+		return e, err
+	}
+	return Entry{}, ErrNotFound
+}
+
+// batch asks for the entries from a sequence on and returns where to go on; it
+// returns from itself if there was none.
+func (l *Log) batch(outer context.Context, filter string, from, end uint64, fn func(Entry) error) (uint64, error) {
+	op := fmt.Sprintf("scan %s of log %s from %d", filter, l.name, from)
+	b, err := json.Marshal(getRequest{Seq: from, Next: filter, Batch: scanEntries, MaxBytes: scanBytes})
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := l.s.reading(outer)
+	defer cancel()
+	nc := l.s.engine.Load().nc
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return 0, l.s.failed(outer, op, err, false)
+	}
+	defer sub.Unsubscribe() // an error means that the connection is gone, and with it the subscription
+	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+l.name, sub.Subject, b); err != nil {
+		return 0, l.s.failed(outer, op, err, false)
+	}
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			if unsent(err) && l.s.again(ctx, err) {
+				return from, nil
+			}
+			return 0, l.s.failed(outer, op, err, false)
+		}
+		if status := m.Header.Get("Status"); status == "204" || status == "404" {
+			return from, nil
+		}
+		e, err := directEntry(m)
+		if err != nil {
+			return 0, l.s.failed(outer, op, err, false)
+		}
+		if e.Seq > end {
+			return e.Seq, nil
+		}
+		if err := fn(e); err != nil {
+			return 0, err
+		}
+		from = e.Seq + 1
+	}
+}
+
+// Tail calls fn with each entry that matches filter, in order, from sequence
+// from on, each once, and goes on with those to come until ctx ends or fn
+// returns an error, which it returns. It outlives the loss of the engine.
+func (l *Log) Tail(ctx context.Context, filter string, from uint64, fn func(Entry) error) error {
+	if filter == "" {
+		filter = ">"
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.s.ctx, func() { cancel(ErrClosed) })()
+	from = max(from, 1)
+	for {
+		next, err := l.follow(ctx, filter, from, fn)
+		from = next
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if own, ok := errors.AsType[*tailEnd](err); ok {
+			return own.err
+		}
+		l.s.log.Debug("a tail starts again", "log", l.name, "from", from, "err", err)
+		if err := wait(ctx, l.s.ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// tailEnd carries what the caller's function returned.
+type tailEnd struct{ err error }
+
+func (t *tailEnd) Error() string { return t.err.Error() }
+
+// follow reads with one consumer until that fails, and returns where to go on.
+func (l *Log) follow(ctx context.Context, filter string, from uint64, fn func(Entry) error) (uint64, error) {
+	c, err := l.s.engine.Load().js.OrderedConsumer(ctx, l.name, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
+		InactiveThreshold: 30 * time.Second, MaxResetAttempts: 3,
+	})
+	if err != nil {
+		return from, err
+	}
+	it, err := c.Messages(jetstream.PullMaxMessages(500), jetstream.PullHeartbeat(2*time.Second), jetstream.PullExpiry(30*time.Second))
+	if err != nil {
+		return from, err
+	}
+	defer it.Stop()
+	for {
+		m, err := it.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return from, err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return from, err
+		}
+		seq := meta.Sequence.Stream
+		if seq < from {
+			continue
+		}
+		if err := fn(Entry{Seq: seq, Subject: m.Subject(), Time: meta.Timestamp, Data: m.Data()}); err != nil {
+			return from, &tailEnd{err}
+		}
+		from = seq + 1
+	}
+}
