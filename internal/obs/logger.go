@@ -14,83 +14,101 @@ import (
 
 // Logger returns a logger that writes to w, one line per record.
 //
-// level is trace, debug, info, warn or error; empty means info. format is text, json
-// or auto; empty means auto, which is text if w is a terminal and JSON
+// level is trace, debug, info, warn or error; empty means info. format is text,
+// json or auto; empty means auto, which is text if w is a terminal and JSON
 // elsewhere. Text is coloured on terminals unless NO_COLOR is set.
 func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
-	least, err := parseLevel(level)
+	h, err := console(w, level, format)
 	if err != nil {
 		return nil, err
 	}
-	terminal := isTerminal(w)
+	return slog.New(h), nil
+}
+
+func console(w io.Writer, level, format string) (slog.Handler, error) {
+	least, err := orInfo(level)
+	if err != nil {
+		return nil, err
+	}
 	switch strings.ToLower(format) {
 	case "", "auto":
-		if !terminal {
-			return slog.New(jsonHandler(w, least)), nil
+		if !isTerminal(w) {
+			return jsonHandler(w, least), nil
 		}
 	case "text":
 	case "json":
-		return slog.New(jsonHandler(w, least)), nil
+		return jsonHandler(w, least), nil
 	default:
 		return nil, fmt.Errorf("log format %q: use auto, text or json", format)
 	}
-	return slog.New(tint.NewTextHandler(w, &tint.Options{
-		Level:       least,
-		TimeFormat:  "15:04:05.000",
-		NoColor:     !terminal || os.Getenv("NO_COLOR") != "",
-		ReplaceAttr: markErrors,
-	})), nil
+	return textHandler(w, least, "15:04:05.000"), nil
 }
 
-// LevelTrace is below debug: single steps, of use only to who follows the code.
-const LevelTrace = slog.LevelDebug - 4
+// Component is l for one part of the hub, named on each of its lines.
+func Component(l *slog.Logger, name string) *slog.Logger { return l.With(KeyComponent, name) }
 
-func parseLevel(level string) (slog.Level, error) {
-	switch strings.ToLower(level) {
-	case "trace":
-		return LevelTrace, nil
-	case "debug":
-		return slog.LevelDebug, nil
-	case "", "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
-	}
-	return 0, fmt.Errorf("log level %q: use trace, debug, info, warn or error", level)
+func textHandler(w io.Writer, least slog.Level, times string) slog.Handler {
+	return tint.NewTextHandler(w, &tint.Options{
+		Level:       least,
+		TimeFormat:  times,
+		NoColor:     !isTerminal(w) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
+		ReplaceAttr: forPeople,
+	})
 }
 
 func jsonHandler(w io.Writer, least slog.Level) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least, ReplaceAttr: plain})
 }
 
-// plain writes durations as people do; the library's way, a number of
-// nanoseconds, does not say its unit. Nor does it have a name for LevelTrace.
+// maxText bounds one text of a record: what foreign servers say gets into
+// errors, and a log is no place to keep all of it.
+const maxText = 16 << 10
+
+// plain writes durations as people do, since a number of nanoseconds does not
+// say its unit; names trace; and cuts what is too long.
 func plain(groups []string, a slog.Attr) slog.Attr {
-	switch {
-	case a.Value.Kind() == slog.KindDuration:
+	switch a.Value.Kind() {
+	case slog.KindDuration:
 		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())
-	case isTrace(groups, a):
-		a.Value = slog.StringValue("TRACE")
+	case slog.KindString:
+		a.Value = slog.StringValue(shortened(a.Value.String()))
+	case slog.KindAny:
+		switch v := a.Value.Any().(type) {
+		case error:
+			a.Value = slog.StringValue(shortened(v.Error()))
+		case slog.Level:
+			if len(groups) == 0 && a.Key == slog.LevelKey && v <= LevelTrace {
+				a.Value = slog.StringValue("TRACE")
+			}
+		}
 	}
 	return a
 }
 
-func isTrace(groups []string, a slog.Attr) bool {
-	level, ok := a.Value.Any().(slog.Level)
-	return ok && level == LevelTrace && a.Key == slog.LevelKey && len(groups) == 0
+func shortened(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// markErrors lets an error be seen in its own colour.
-func markErrors(groups []string, a slog.Attr) slog.Attr {
-	if err, ok := a.Value.Any().(error); ok && a.Key == KeyErr {
-		return tint.Attr(9, slog.String(KeyErr, err.Error()))
+// forPeople lets an error be seen in its own colour. What foreign servers say
+// gets no colours: the text handler lets escape sequences through to a terminal.
+func forPeople(groups []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.LevelKey && len(groups) == 0 {
+		if l, ok := a.Value.Any().(slog.Level); ok && l <= LevelTrace {
+			return tint.Attr(13, slog.String(a.Key, "TRC"))
+		}
+		return a
 	}
-	if isTrace(groups, a) {
-		return slog.String(slog.LevelKey, "TRC")
+	a = plain(groups, a)
+	if a.Value.Kind() == slog.KindString {
+		a.Value = slog.StringValue(strings.ReplaceAll(strings.ToValidUTF8(a.Value.String(), "\ufffd"), "\x1b", ""))
 	}
-	return plain(groups, a)
+	if a.Key == KeyErr && a.Value.Kind() == slog.KindString {
+		return tint.Attr(9, a)
+	}
+	return a
 }
 
 func isTerminal(w io.Writer) bool {
