@@ -277,6 +277,7 @@ var homes = []struct {
 	{"go.opentelemetry.io/otel", []string{"internal/obs"}, "obs owns how we are observed"},
 	{"github.com/prometheus/", []string{"internal/obs"}, "obs owns how we are observed"},
 	{"github.com/lmittmann/tint", []string{"internal/obs"}, "obs owns how we are observed"},
+	{"github.com/DeRuina/timberjack", []string{"internal/obs"}, "obs owns how we are observed"},
 	{"github.com/go-json-experiment/json", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"github.com/segmentio/encoding", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"encoding/json/jsontext", []string{"internal/wire"}, "one tokenizer, one strictness"},

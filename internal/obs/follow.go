@@ -152,10 +152,10 @@ func (w *tail) next() (*os.File, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
-	if current == nil || w.f == nil {
-		return current, nil
+	if current == nil {
+		return nil, nil
 	}
-	if same(current, w.f) {
+	if w.f != nil && same(current, w.f) {
 		return nil, w.rewound(current)
 	}
 	names, err := rotated(w.dir)
@@ -163,7 +163,13 @@ func (w *tail) next() (*os.File, error) {
 		current.Close()
 		return nil, err
 	}
-	if i := slices.IndexFunc(names, func(name string) bool { return w.isOurs(name) }); i >= 0 && i+1 < len(names) {
+	i := -1 // there was no file at all before: all are new
+	if w.f != nil {
+		if i = slices.IndexFunc(names, w.isOurs); i < 0 {
+			return current, nil // ours is gone
+		}
+	}
+	if i+1 < len(names) {
 		if f, err := os.Open(filepath.Join(w.dir, names[i+1])); err == nil && !same(f, current) {
 			current.Close()
 			return f, nil
