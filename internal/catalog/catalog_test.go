@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/mcp"
 )
 
 func TestParse(t *testing.T) {
@@ -269,5 +271,31 @@ func TestStatsOutliveTheList(t *testing.T) {
 	}
 	if c.Now().Tool("a", "x") == nil || c.Now().Tool("b", "x") != nil || len(c.Now().BySource("a")) != 1 {
 		t.Error("lookup by upstream")
+	}
+}
+
+// What one era's clients cannot read is left out for them, also of a tool that
+// the config changes.
+func TestDefinitionsByEra(t *testing.T) {
+	it, err := Parse(Tool, "u", []byte(`{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"array"},"execution":{"taskSupport":"optional"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name, description string) {
+		t.Helper()
+		const head, output, execution = `","inputSchema":{"type":"object"}`, `,"outputSchema":{"type":"array"}`, `,"execution":{"taskSupport":"optional"}`
+		if got, want := string(it.For(mcp.Legacy)), `{"name":"`+name+head+execution+description+`}`; got != want {
+			t.Errorf("legacy %s\nwant   %s", got, want)
+		}
+		if got, want := string(it.For(mcp.Modern)), `{"name":"`+name+head+output+description+`}`; got != want {
+			t.Errorf("modern %s\nwant   %s", got, want)
+		}
+	}
+	check("u__t", "")
+	Apply([]*Item{it}, map[string]Override{"t": {Name: "x", Description: "d"}})
+	check("u__x", `,"description":"d"`)
+	plain, err := Parse(Tool, "u", []byte(`{"name":"t","inputSchema":{"type":"object"}}`))
+	if err != nil || string(plain.For(mcp.Legacy)) != string(plain.Shown) || string(plain.For(mcp.Modern)) != string(plain.Shown) {
+		t.Errorf("a plain tool differs by era: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -46,10 +47,11 @@ func (k Kind) identity() string {
 type Item struct {
 	Kind       Kind
 	Upstream   string
-	Name       string // as the upstream says: a name, a URI or a template
-	Exposed    string // as we say on merged faces
-	Raw        []byte // the definition, as the upstream said it
-	Shown      []byte // the definition, as we say it on merged faces
+	Name       string    // as the upstream says: a name, a URI or a template
+	Exposed    string    // as we say on merged faces
+	Raw        []byte    // the definition, as the upstream said it
+	Shown      []byte    // the definition, as we say it on merged faces
+	eras       [2][]byte // Shown for legacy and for modern clients; nil where it is the same
 	Notes      []string
 	Schema     *schema.Lazy     // of a tool's arguments
 	Bindings   []schema.Binding // of a tool's arguments to headers
@@ -139,7 +141,30 @@ func (i *Item) tool(fields []wire.Field) {
 		}
 		i.Bindings = bindings
 	}
-	i.Shown = wire.EditFields(nil, fields, changes...)
+	i.show(wire.EditFields(nil, fields, changes...))
+}
+
+// show makes def what is said of a tool on merged faces.
+func (i *Item) show(def []byte) {
+	i.Shown = def
+	for n, era := range [...]mcp.Era{mcp.Legacy, mcp.Modern} {
+		i.eras[n] = nil
+		if other := mcp.Define(era, def); len(other) != len(def) { // it only takes away
+			i.eras[n] = other
+		}
+	}
+}
+
+// For is Shown as clients of the era can read it.
+func (i *Item) For(era mcp.Era) []byte {
+	n := 0
+	if era == mcp.Modern {
+		n = 1
+	}
+	if i.eras[n] != nil {
+		return i.eras[n]
+	}
+	return i.Shown
 }
 
 // Filter says which of an upstream's tools are offered: those that match a

@@ -48,7 +48,7 @@ func Apply(tools []*Item, by map[string]Override) {
 			changes = append(changes, wire.Change{Name: "description", Value: wire.Quote(o.Description)})
 		}
 		if changes != nil {
-			it.Shown = wire.Edit(nil, it.Shown, changes...)
+			it.show(wire.Edit(nil, it.Shown, changes...))
 		}
 	}
 }

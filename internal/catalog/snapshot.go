@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/spell"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -230,8 +231,9 @@ const (
 )
 
 // Page renders one page of a list as the members of a result, without braces:
-// the array and, if there is more, the cursor.
-func (s *Snapshot) Page(k Kind, cursor string, allowed func(upstream string) bool) ([]byte, error) {
+// the array and, if there is more, the cursor. Definitions are those for clients
+// of the era.
+func (s *Snapshot) Page(k Kind, era mcp.Era, cursor string, allowed func(upstream string) bool) ([]byte, error) {
 	items := s.items[k]
 	start := 0
 	if cursor != "" {
@@ -248,14 +250,14 @@ func (s *Snapshot) Page(k Kind, cursor string, allowed func(upstream string) boo
 		if !allowed(it.Upstream) {
 			continue
 		}
-		if n > 0 && (n >= pageItems || len(out)+len(it.Shown) > pageBytes) {
+		if n > 0 && (n >= pageItems || len(out)+len(it.For(era)) > pageBytes) {
 			next := base64.RawURLEncoding.EncodeToString(append([]byte{'a' + byte(k)}, last.Upstream+" "+last.Exposed...))
 			return append(append(append(out, `],"nextCursor":"`...), next...), '"'), nil
 		}
 		if n > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, it.Shown...)
+		out = append(out, it.For(era)...)
 		n, last = n+1, it
 	}
 	return append(out, ']'), nil

@@ -29,6 +29,11 @@ func Translate(method string, resp Response, c *Client) (Response, error) {
 	if len(resp.Result) == 0 || resp.Result[0] != '{' {
 		return resp, nil
 	}
+	if method == "tools/list" {
+		if defined := defineAll(to, resp.Result); len(defined) != len(resp.Result) { // it only takes away
+			resp = Response{Result: defined}
+		}
+	}
 	if to == Modern {
 		return Response{Result: Complete(method, resp.Result)}, nil
 	}

@@ -29,6 +29,8 @@ func TestTranslate(t *testing.T) {
 		"modern code to legacy":      {method: "tools/call", failed: `{"code":-32021,"message":"needs x"}`, to: Legacy, wantErr: `{"code":-32603,"message":"needs x"}`},
 		"call to legacy":             {method: "tools/call", result: `{"content":[],"resultType":"complete","ttlMs":1}`, to: Legacy, want: `{"content":[],"ttlMs":1}`},
 		"list to legacy":             {method: "tools/list", result: `{"tools":[],"resultType":"complete","ttlMs":1,"cacheScope":"public"}`, to: Legacy, want: `{"tools":[]}`},
+		"tools to legacy":            {method: "tools/list", result: `{"tools":[{"name":"a","outputSchema":{"type":"array"}},{"name":"b"}],"nextCursor":"n"}`, to: Legacy, want: `{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"n"}`},
+		"tools to modern":            {method: "tools/list", result: `{"tools":[{"name":"a","execution":{}}]}`, to: Modern, want: `{"tools":[{"name":"a"}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`},
 		"untouched to legacy":        {method: "tools/call", result: `{ "content" : [] }`, to: Legacy, want: `{ "content" : [] }`},
 		"structured object":          {method: "tools/call", result: `{"structuredContent":{"a":1},"resultType":"complete"}`, to: Legacy, want: `{"structuredContent":{"a":1}}`},
 		"structured, but no object":  {method: "tools/call", result: `{"content":[],"structuredContent":[1],"resultType":"complete"}`, to: Legacy, want: `{"content":[]}`},

@@ -186,6 +186,10 @@ func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mc
 		if i > 0 {
 			out = append(out, ',')
 		}
+		if k == catalog.Tool { // the catalogue may be that of the other era
+			out = append(out, mcp.Define(req.Client.Era, it.Raw)...)
+			continue
+		}
 		out = append(out, it.Raw...)
 	}
 	out = append(out, ']')

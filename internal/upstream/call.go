@@ -151,7 +151,7 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 	if o.Client != nil && o.Client.Era != l.key.era {
 		resp, err = mcp.Translate(o.Method, resp, o.Client)
 	}
-	return resp, failed, err
+	return mcp.Plain(o.Method, resp, o.Client), failed, err
 }
 
 func (l *link) release() {
