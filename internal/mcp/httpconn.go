@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -267,38 +266,6 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// events reads an event stream until the response to p.
-func (c *HTTPConn) events(body io.Reader, p *pending) (Response, error) {
-	in := newEvents(body, c.flight.opts.MessageBytes, &c.terms)
-	var m wire.Message
-	for {
-		if !in.Ready() {
-			p.stream.Flush()
-		}
-		ev, err := in.Next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = errors.New("the event stream ended before the response")
-			}
-			return Response{}, fmt.Errorf("%w: %w", ErrLost, err)
-		}
-		if err := m.Scan(ev.Data, wire.FromUpstream); err != nil {
-			continue
-		}
-		if m.IsResponse() {
-			if id, ok := parseID(m.ID); ok && id == p.id {
-				buf := newBuffer()
-				buf.b = append(buf.b, ev.Data...)
-				resp := Response{buf: buf}
-				resp.Result, resp.Error = rebase(buf.b, ev.Data, m.Result), rebase(buf.b, ev.Data, m.Error)
-				return resp, nil
-			}
-			continue
-		}
-		c.message(&m, p)
-	}
-}
-
 // rebase returns the part of to that part is of from.
 func rebase(to, from, part []byte) []byte {
 	if part == nil {
@@ -385,72 +352,6 @@ func (c *HTTPConn) Close() {
 	}
 	c.shut(fmt.Errorf("%w: closed by the hub", ErrLost))
 	c.wg.Wait()
-}
-
-// Hear opens the stream of a legacy session and keeps it open, with back-off,
-// until the connection ends. A server without one is left in peace. missed is
-// called each time the stream opened or ended, and when it is known that there
-// will be none, since what the server would have said before is lost.
-func (c *HTTPConn) Hear(wait func(attempt int) time.Duration, missed func()) {
-	c.background(func() {
-		for attempt := 0; ; attempt++ {
-			opened, again := c.hearOnce(missed)
-			if c.isClosed() {
-				return
-			}
-			if opened || !again {
-				attempt = 0
-				missed()
-			}
-			if !again {
-				return
-			}
-			select {
-			case <-time.After(wait(attempt)):
-			case <-c.ctx.Done():
-				return
-			}
-		}
-	})
-}
-
-func (c *HTTPConn) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
-
-func (c *HTTPConn) hearOnce(onOpen func()) (opened, again bool) {
-	h := c.posted.Load().Clone()
-	h["Accept"] = sseType
-	delete(h, "Content-Type")
-	req := (&http.Request{Method: http.MethodGet, URL: c.url, Host: c.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(c.ctx)
-	resp, err := c.rt.RoundTrip(req)
-	if err != nil {
-		return false, c.ctx.Err() == nil
-	}
-	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode == http.StatusNotFound && c.session.Load() != nil:
-		c.shut(ErrSessionLost)
-		return false, false
-	case resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented:
-		return false, true // it may be a proxy whose server is being restarted
-	case resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-		return false, false
-	}
-	onOpen()
-	in := newEvents(resp.Body, c.flight.opts.MessageBytes, &c.terms)
-	var m wire.Message
-	for {
-		ev, err := in.Next()
-		if err != nil {
-			return true, c.ctx.Err() == nil
-		}
-		if m.Scan(ev.Data, wire.FromUpstream) == nil && !m.IsResponse() {
-			c.message(&m, nil)
-		}
-	}
 }
 
 var _ Conn = (*HTTPConn)(nil)

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Event is one server-sent event.
@@ -24,6 +26,8 @@ type EventReader struct {
 	has   bool   // the event has a data line
 	name  string
 	id    string
+	last  string // the id as of the last event that was whole
+	retry time.Duration
 	first bool // no line has been read
 	cr    bool // the last line ended in CR, so LF belongs to it
 	err   error
@@ -31,11 +35,17 @@ type EventReader struct {
 
 // NewEventReader reads from r events whose data is at most limit bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
-	return &EventReader{r: bufio.NewReaderSize(r, 4<<10), limit: limit, first: true}
+	return &EventReader{r: bufio.NewReaderSize(r, 4<<10), limit: limit, first: true, retry: -1}
 }
 
-// Next returns the next event that has data, be it empty. Comments, retry
-// fields and events without data are passed over. io.EOF ends the stream; an
+// Place says where to resume the stream: after the event of that id, which is
+// empty if the stream named none, and not before the time that the server
+// wants to pass first, which is below 0 if it named none. An event that was cut
+// off does not count.
+func (e *EventReader) Place() (id string, retry time.Duration) { return e.last, e.retry }
+
+// Next returns the next event that has data, be it empty. Comments and events
+// without data are passed over; Place tells what of them matters. io.EOF ends the stream; an
 // event cut off by it is dropped, as the format demands. Every error is final
 // and returned again: after ErrTooLong the place in the stream is lost.
 func (e *EventReader) Next() (Event, error) {
@@ -149,6 +159,7 @@ func (e *EventReader) field(start int, line []byte) (done bool, err error) {
 		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	}
 	if len(line) == 0 {
+		e.last = e.id
 		if !e.has {
 			e.name = ""
 		}
@@ -168,9 +179,17 @@ func (e *EventReader) field(start int, line []byte) (done bool, err error) {
 		if id := string(value); !strings.Contains(id, "\x00") {
 			e.id = id
 		}
+	case "retry":
+		// Digits alone, as the format says; more of them than make a day say nothing.
+		if ms, err := strconv.ParseUint(string(value), 10, 64); err == nil && ms <= maxRetry {
+			e.retry = time.Duration(ms) * time.Millisecond
+		}
 	}
 	return false, nil
 }
+
+// maxRetry is the longest pause, in milliseconds, that a stream can ask for.
+const maxRetry = 24 * 60 * 60 * 1000
 
 // addData may get a value that lies behind the data in the same array; it
 // only ever moves down.

@@ -146,6 +146,27 @@ func TestEventReader(t *testing.T) {
 	}
 }
 
+// Where a stream is resumed is after the last event that came whole.
+func TestEventReaderPlace(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                      " -1ns",
+		"id: 1\nretry: 500\ndata: \n\n":         "1 500ms",
+		"id: 1\ndata: a\n\nid: 2\ndata: b\n":    "1 -1ns",
+		"id: 1\ndata: a\n\nid: 2\n\n":           "2 -1ns",
+		"id: 1\ndata: a\n\ndata: b\n\n":         "1 -1ns",
+		"id: 1\ndata: a\n\nid\ndata: b\n\n":     " -1ns",
+		"retry: 7\n\nretry: 8\n":                " 8ms",
+		"retry: 7\nretry: soon\nretry: -1\n\n":  " 7ms",
+		"retry: 7\nretry: 99999999999\nretry\n": " 7ms",
+	} {
+		e := NewEventReader(strings.NewReader(in), 100)
+		events(e)
+		if id, retry := e.Place(); fmt.Sprint(id, " ", retry) != want {
+			t.Errorf("%q: %q %v, want %q", in, id, retry, want)
+		}
+	}
+}
+
 // An event is there as soon as its blank line has begun: a peer that ends
 // lines in CR and then waits must not be waited for.
 func TestEventReaderDoesNotReadAhead(t *testing.T) {

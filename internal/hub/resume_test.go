@@ -1,0 +1,84 @@
+package hub_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+)
+
+// closing is the official server with a tool that ends its event stream before
+// each of its steps, so that the client has to come again for the rest.
+func closing(t *testing.T) *httptest.Server {
+	t.Helper()
+	srv := sdk.NewServer(&sdk.Implementation{Name: "closing", Version: "1"}, nil)
+	sdk.AddTool(srv, &sdk.Tool{Name: "walk"}, func(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		for n := range 3 {
+			req.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 20 * time.Millisecond})
+			err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(n + 1)})
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "there"}}}, nil, nil
+	})
+	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return srv },
+		&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})
+	web := httptest.NewServer(h)
+	t.Cleanup(func() {
+		for s := range srv.Sessions() {
+			s.Close()
+		}
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return web
+}
+
+// A legacy server that ends the stream of a call on purpose is asked for the
+// rest, and the client gets all of it, in order, whatever its own era.
+func TestStreamsThatTheServerEndsAreResumed(t *testing.T) {
+	h := hubtest.New(t, hubtest.HTTP("up", closing(t).URL))
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		c := h.Client(t, hubtest.ClientOptions{Era: era})
+		before, response := c.Go("tools/call", hubtest.ToolParams("up__walk", "{}"), `"progressToken":"mine"`).Wait()
+		var steps []string
+		for _, m := range before {
+			p := hubtest.Decode[struct {
+				ProgressToken string
+				Progress      float64
+			}](m.Params)
+			steps = append(steps, fmt.Sprint(p.ProgressToken, p.Progress))
+		}
+		if got := strings.Join(steps, " "); got != "mine1 mine2 mine3" || response.Text() != "there" {
+			t.Errorf("%s: steps %q, then %s %s", era, got, response.Result, response.Error)
+		}
+	}
+}
+
+// A server that ends the stream and does not let it be resumed has lost the
+// call, and the client is told so at once.
+func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
+	web := closing(t)
+	through := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		web.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(through.Close)
+	h := hubtest.New(t, hubtest.HTTP("up", through.URL))
+	c := h.Client(t, hubtest.ClientOptions{})
+	f := c.Tool("up__walk", "{}").Fault()
+	if f.Data.Kind != "upstream_lost" || !strings.Contains(f.Message, "405") {
+		t.Errorf("told %+v", f)
+	}
+}
