@@ -83,6 +83,24 @@ func Refusal(resp Response, err error) (Response, error) {
 // Code is the JSON-RPC code of the refusal.
 func (r *Rejected) Code() int { return errorCode(r.Object) }
 
+// Eras is the set of eras that a server names as its own when it refuses a
+// version; none if that is not what it refused.
+func (r *Rejected) Eras() (set Eras) {
+	if r.Code() != codeBadVersion {
+		return 0
+	}
+	named, _ := wire.Elements(wire.Get(wire.Get(r.Object, "data"), "supported"))
+	for _, raw := range named {
+		v, _ := wire.String(raw)
+		set |= Eras(EraOf(v))
+	}
+	return set
+}
+
+// codeBadVersion is what a server of the modern era says to a version that it
+// does not speak.
+const codeBadVersion = -32022
+
 // Initialize opens the legacy era on c, declaring capabilities on behalf of
 // whoever will use the connection.
 func Initialize(ctx context.Context, c Conn, capabilities, info []byte) (*Hello, error) {
@@ -116,6 +134,11 @@ func Initialize(ctx context.Context, c Conn, capabilities, info []byte) (*Hello,
 func Discover(ctx context.Context, c Conn) (*Hello, error) {
 	c.agree(Modern, ModernVersion)
 	resp, err := c.Call(ctx, &Outgoing{Method: "server/discover"})
+	if err == nil && resp.Error != nil && (&Rejected{resp.Error}).Eras().Has(Modern) {
+		// It refuses the version that it says it speaks: once may be a mistake.
+		resp.Release()
+		resp, err = c.Call(ctx, &Outgoing{Method: "server/discover"})
+	}
 	if err != nil {
 		return nil, err
 	}

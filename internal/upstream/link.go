@@ -135,8 +135,9 @@ var (
 )
 
 // probe finds out which eras the upstream speaks. A modern answer settles it.
-// Anything else, silence and death included, means legacy: never one code
-// alone, since servers differ.
+// So does a refusal of the version that names modern ones alone: such a server
+// is not sent initialize. Anything else, silence and death included, means
+// legacy: never one code alone, since servers differ.
 func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 	conn, proc, err := u.raw()
 	if err != nil {
@@ -149,7 +150,9 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 		u.eras.Store(uint32(hello.Eras()))
 		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
 	}
-	if ctx.Err() != nil || u.opts.URL != "" && errors.Is(err, mcp.ErrNotSent) {
+	rejected, _ := errors.AsType[*mcp.Rejected](err)
+	modern := rejected != nil && rejected.Eras() == mcp.Eras(mcp.Modern) // by its own words, whatever else is wrong
+	if ctx.Err() != nil || modern || u.opts.URL != "" && errors.Is(err, mcp.ErrNotSent) {
 		err = u.explain(err, proc)
 		closeConn(conn, proc)
 		return nil, err
