@@ -124,3 +124,15 @@ func needsName(method string) (param string, ok bool) {
 func cacheable(method string) bool {
 	return method == "server/discover" || method == "resources/read" || strings.HasSuffix(method, "/list")
 }
+
+// Standard reports whether a request of this method to a server is one of the
+// protocol's core, in either era.
+func Standard(method string) bool {
+	switch method {
+	case "initialize", "server/discover", "ping", "logging/setLevel", "completion/complete", "subscriptions/listen",
+		"tools/list", "tools/call", "prompts/list", "prompts/get",
+		"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe":
+		return true
+	}
+	return false
+}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -223,8 +225,10 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 	case resp.StatusCode == http.StatusOK && strings.HasPrefix(ct, "text/event-stream"):
 		return c.events(resp.Body, p)
 	case resp.StatusCode == http.StatusNotFound && c.Era() == Legacy && c.session.Load() != nil:
-		c.shut(ErrSessionLost)
-		return Response{}, ErrSessionLost
+		if c.forgotten(p) {
+			c.shut(ErrSessionLost)
+			return Response{}, ErrSessionLost
+		}
 	}
 	buf := newBuffer()
 	long, err := buf.fill(resp.Body, resp.ContentLength, c.flight.opts.MessageBytes)
@@ -248,6 +252,18 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 	return Response{Result: m.Result, Error: m.Error, buf: buf}, nil
 }
 
+// forgotten says whether 404 in answer to p means that the server does not know
+// the session. For a method of the protocol it does; one that is not may be
+// what the server does not know, so another is asked.
+func (c *HTTPConn) forgotten(p *pending) bool {
+	if Standard(p.o.Method) {
+		return true
+	}
+	resp, err := c.Call(p.ctx, &Outgoing{Method: "ping"})
+	resp.Release()
+	return errors.Is(err, ErrSessionLost)
+}
+
 // StatusError is an HTTP answer that carries no JSON-RPC response.
 type StatusError struct {
 	Status int
@@ -264,6 +280,15 @@ func (e *StatusError) Error() string {
 		return fmt.Sprintf("the answer is no JSON-RPC response: %v", e.Err)
 	}
 	return fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// Text is what the server said in plain words, on one line; empty if it said
+// nothing that is meant to be read as it is.
+func (e *StatusError) Text() string {
+	if kind, _, _ := strings.Cut(e.Type, ";"); strings.TrimSpace(kind) != "text/plain" {
+		return ""
+	}
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(e.Body, ""), func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }), " ")
 }
 
 // rebase returns the part of to that part is of from.

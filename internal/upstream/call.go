@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -142,7 +143,7 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 		resp, err = u.rounds(ctx, l, &sent, resp)
 	}
 	if err != nil {
-		return resp, false, err
+		return resp, false, refused(o.Method, err)
 	}
 	if u.away.Load() {
 		u.wake() // it is back
@@ -166,7 +167,7 @@ func (u *Upstream) judge(ctx context.Context, c Call, failed bool, err error) {
 	}
 	late := fault.Is(err, fault.Timeout)
 	switch {
-	case err == nil || late:
+	case err == nil || late || isRefusal(err):
 		u.breaker.Success() // it can be reached
 	case fault.Is(err, fault.Limit) || fault.Is(err, fault.MissingCapability) || fault.Is(err, fault.Cancelled):
 		// Our own bounds, or what the client would not answer.
@@ -184,6 +185,41 @@ func (u *Upstream) judge(ctx context.Context, c Call, failed bool, err error) {
 	} else if err == nil {
 		u.tools.Of(c.Tool).Success()
 	}
+}
+
+// refused turns the answer of a server that refuses a request by an HTTP status
+// alone into what the client would have been told by an error object. Other
+// errors stay what they are.
+func refused(method string, err error) error {
+	st, ok := errors.AsType[*mcp.StatusError](err)
+	if !ok {
+		return err
+	}
+	said := st.Error()
+	if text := st.Text(); text != "" {
+		said += ": " + text
+	}
+	switch st.Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if mcp.Standard(method) {
+			return fault.New(fault.InvalidParams, "", "%s: the server refuses the request: %s", method, said).Because(err)
+		}
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if mcp.Standard(method) {
+			return err // there is no server at that address
+		}
+	case http.StatusRequestEntityTooLarge:
+		return &fault.Error{Kind: fault.TooLarge, Msg: method + ": the request is larger than the server takes: " + said, Hint: "Send less.", Err: err}
+	default:
+		return err
+	}
+	return fault.New(fault.UnknownMethod, "", "the server does not know the method %q: %s", method, said).Because(err)
+}
+
+// isRefusal reports whether err is of refused's making: nothing is wrong with
+// the server.
+func isRefusal(err error) bool {
+	return fault.Is(err, fault.InvalidParams) || fault.Is(err, fault.UnknownMethod) || fault.Is(err, fault.TooLarge)
 }
 
 // isFailure reports whether an error object says that the server failed, as

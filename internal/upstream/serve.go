@@ -72,7 +72,7 @@ func (u *Upstream) replay(ctx context.Context, l *link) {
 	}
 	u.mu.Unlock()
 	for _, uri := range uris {
-		if err := u.tellSubscribed(ctx, l, "resources/subscribe", uri); err != nil {
+		if err := u.tellSubscribed(ctx, l, "resources/subscribe", uri); err != nil && ctx.Err() == nil {
 			u.health("subscription", "the subscription to %s could not be renewed: %v", uri, err)
 		}
 	}

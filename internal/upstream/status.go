@@ -1,6 +1,9 @@
 package upstream
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
 	"sort"
 	"time"
 
@@ -99,5 +102,55 @@ func (s *Status) catalogue(l *catalog.Lists) {
 				}
 			}
 		}
+	}
+}
+
+// setState is called with mu held.
+func (u *Upstream) setState(s State, err error) {
+	if u.state != s {
+		u.since = time.Now()
+		u.logState(s, err)
+	}
+	u.state = s
+}
+
+// logState tells of a new state. A server that stays away fails anew with each
+// attempt, which is news once; and that nothing more comes of an upstream that
+// is being closed is none at all. Called with mu held.
+func (u *Upstream) logState(s State, err error) {
+	level := slog.LevelInfo
+	attrs := []any{"upstream", u.opts.Name, "state", string(s)}
+	if s == Failed {
+		level = slog.LevelWarn
+		if err != nil {
+			attrs = append(attrs, "err", err)
+			if text := err.Error(); text == u.mourned || u.ctx.Err() != nil {
+				level = slog.LevelDebug
+			} else {
+				u.mourned = text
+			}
+		}
+	}
+	switch s {
+	case Connecting:
+		return
+	case Connected, Disconnected:
+		u.mourned = ""
+	}
+	u.opts.Logger.Log(context.Background(), level, "upstream state", attrs...)
+}
+
+// health records a condition that a person should know of.
+func (u *Upstream) health(code, format string, args ...any) {
+	if u.ctx.Err() != nil {
+		return // it is being closed: that things fail now says nothing
+	}
+	text := fmt.Sprintf(format, args...)
+	u.mu.Lock()
+	_, known := u.notes[code]
+	u.notes[code] = text
+	u.mu.Unlock()
+	if !known {
+		u.opts.Logger.Warn("upstream health", "upstream", u.opts.Name, "code", code, "text", text)
 	}
 }

@@ -50,6 +50,7 @@ type Upstream struct {
 	spoken  catalog.Which  // lists of which the server said so
 	state   State
 	since   time.Time
+	mourned string            // the failure that was told of last, since it was connected
 	notes   map[string]string // health items by code
 	latency time.Duration     // of the last handshake
 	subs    map[string]int    // resource URIs with the number of those who listen
@@ -273,23 +274,6 @@ func (u *Upstream) dialFailed(k key, err error) {
 	}
 }
 
-// setState is called with mu held.
-func (u *Upstream) setState(s State, err error) {
-	if u.state != s {
-		u.since = time.Now()
-		level := u.opts.Logger.Info
-		if s == Failed {
-			level = u.opts.Logger.Warn
-		}
-		if err != nil {
-			level("upstream state", "upstream", u.opts.Name, "state", string(s), "err", err)
-		} else if s != Connecting {
-			level("upstream state", "upstream", u.opts.Name, "state", string(s))
-		}
-	}
-	u.state = s
-}
-
 // lost takes a connection out that has ended.
 func (u *Upstream) lost(l *link) {
 	err := u.explainLost(l, l.conn.Err())
@@ -336,18 +320,6 @@ func (u *Upstream) explainLost(l *link, err error) error {
 		return err
 	case <-u.ctx.Done():
 		return err
-	}
-}
-
-// health records a condition that a person should know of.
-func (u *Upstream) health(code, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	u.mu.Lock()
-	_, known := u.notes[code]
-	u.notes[code] = text
-	u.mu.Unlock()
-	if !known {
-		u.opts.Logger.Warn("upstream health", "upstream", u.opts.Name, "code", code, "text", text)
 	}
 }
 

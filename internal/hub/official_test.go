@@ -82,3 +82,22 @@ func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
 		t.Errorf("told %+v", f)
 	}
 }
+
+// The official legacy server refuses unknown methods by a status and plain
+// text; a client gets what the protocol has for it.
+func TestUnknownMethodOfAnAgentThatSaysItByStatus(t *testing.T) {
+	h := hubtest.New(t, hubtest.HTTP("up", closing(t).URL))
+	for era, status := range map[hubtest.Era]int{hubtest.Legacy: http.StatusOK, hubtest.Modern: http.StatusNotFound} {
+		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcps/up/mcp"})
+		for range 8 { // more than a breaker takes
+			x := c.Go("no/such/method", "{}")
+			f := x.Response().Fault()
+			if f.Code != -32601 || f.Data.Kind != "unknown_method" || !strings.Contains(f.Message, `"no/such/method" unsupported`) || x.Status != status {
+				t.Fatalf("%s: status %d, %+v", era, x.Status, f)
+			}
+		}
+		if m := c.Call("tools/list", "{}"); !strings.Contains(string(m.Result), `"walk"`) {
+			t.Errorf("%s: afterwards %s %s", era, m.Result, m.Error)
+		}
+	}
+}
