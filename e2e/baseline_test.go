@@ -9,8 +9,6 @@ var (
 	superset = reason{why: "one connection serves all clients, so a legacy server was told at initialize of all that any client may be able to do, " +
 		"and cannot know that this one declared no sampling"}
 	notToldWhy = reason{why: "follows from the check before: no refusal, no status of it"}
-	plainText  = reason{why: "the legacy HTTP server of go-sdk refuses an unknown method by status 400 and plain text, " +
-		"which does not tell an unknown method from any other bad request"}
 	// Alone on a new hub these scenarios pass, but for those with another reason under http.
 	whose = reason{why: "basic-elicitation, failing, leaves a call that waits for its answer; on stdio nothing tells which of two running calls a question belongs to, " +
 		"and the hub rather refuses than ask the wrong client"}
@@ -36,10 +34,9 @@ var acrossEras = map[string]map[string]baseline{
 			{"input-required-result-tampered-state", "sep-2322-reject-tampered-state"}:               whose,
 			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}:       whose,
 		}},
-		"http": {passed: 152, known: map[check]reason{
+		"http": {passed: 153, known: map[check]reason{
 			{"server-stateless", "sep-2575-server-rejects-undeclared-capability"}:                    superset,
 			{"server-stateless", "sep-2575-missing-capability-http-400"}:                             notToldWhy,
-			{"server-stateless", "sep-2575-http-server-method-not-found-404"}:                        plainText,
 			{"input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"}:           hubKeys,
 			{"input-required-result-multiple-input-requests", "sep-2322-multiple-inputs-incomplete"}: firstAlone,
 			{"input-required-result-multi-round", "sep-2322-multi-round-r2"}:                         oneRound,
