@@ -95,8 +95,8 @@ func (s *scanner) enter() error {
 	return nil
 }
 
-// array passes over an array and hands each element to visit, if any.
-func (s *scanner) array(visit func(value []byte)) error {
+// array passes over an array and, with visit, leaves its elements to it.
+func (s *scanner) array(visit func() error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -106,12 +106,14 @@ func (s *scanner) array(visit func(value []byte)) error {
 		return nil
 	}
 	for {
-		start := s.pos
-		if err := s.value(); err != nil {
-			return err
-		}
+		var err error
 		if visit != nil {
-			visit(s.b[start:s.pos])
+			err = visit()
+		} else {
+			err = s.value()
+		}
+		if err != nil {
+			return err
 		}
 		s.space()
 		switch s.peek() {

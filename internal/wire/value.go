@@ -67,7 +67,15 @@ func Elements(arr []byte) ([][]byte, bool) {
 		return nil, false
 	}
 	var out [][]byte
-	if err := s.array(func(v []byte) { out = append(out, v) }); err != nil || !s.end() {
+	err := s.array(func() error {
+		start := s.pos
+		if err := s.value(); err != nil {
+			return err
+		}
+		out = append(out, arr[start:s.pos])
+		return nil
+	})
+	if err != nil || !s.end() {
 		return nil, false
 	}
 	return out, true
