@@ -1,0 +1,239 @@
+package session
+
+import (
+	"bytes"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// MaxReferences is how many different references one call may hold: to find
+// the part of a large value costs a walk through it. A repeated reference
+// counts once.
+const MaxReferences = 4096
+
+// refName is the member of the object form of a reference.
+const refName = "$ref"
+
+// A splice replaces the bytes from start to end.
+type splice struct {
+	start, end int
+	with       []byte
+	depth      int  // of the value that is replaced
+	ref        bool // it is the first member $ref of an object that may turn out to have no other
+}
+
+// Resolve replaces each reference in args, and each object whose only member
+// is $ref with a reference, by the bytes that value returns for it, path
+// applied, and takes one @ off each escaped one. All other bytes stay as they
+// are; without a reference or escape out is args itself. Names of members are
+// not touched, and what was put in is not looked at again, so that there are
+// no cycles.
+//
+// value is called once for each different reference, in the order of the
+// text. Its BadReference faults are collected and reported as one; any other
+// error is returned at once. A result that would be larger than max bytes or
+// deeper than a message may be is a Limit fault, found before anything is
+// built; arguments into which nothing is put are not held to it. used counts the references that were replaced.
+func Resolve(args []byte, max int, value func(Reference) ([]byte, error)) (out []byte, used int, err error) {
+	if !HasReference(args) {
+		return args, 0, nil
+	}
+	r := resolver{args: args, value: value, size: len(args), max: max}
+	if err := wire.Walk(args, r.enter, r.leave); err != nil {
+		return nil, 0, fault.New(fault.InvalidArguments, "", "the arguments are not JSON: %v", err).Because(err)
+	}
+	switch {
+	case r.err != nil:
+		return nil, 0, r.err
+	case len(r.bad) > 0:
+		return nil, 0, r.badReferences()
+	}
+	if r.used > 0 {
+		if err := r.check(); err != nil {
+			return nil, 0, err
+		}
+	}
+	return apply(args, r.splices, r.size), r.used, nil
+}
+
+type resolver struct {
+	args    []byte
+	value   func(Reference) ([]byte, error)
+	max     int
+	size    int // of the result
+	used    int
+	splices []splice
+	known   map[string][]byte // nil data: the reference is bad
+	bad     []badReference
+	err     error
+}
+
+func (r *resolver) enter(n wire.Node) wire.Next {
+	if n.Kind != '"' {
+		return wire.Into
+	}
+	raw := r.args[n.Start:n.End]
+	at := atSign(raw)
+	if at == 0 {
+		return wire.Into
+	}
+	s, _ := wire.String(raw)
+	ref, isRef, isEscape := active(s)
+	switch {
+	case isEscape:
+		r.add(splice{start: n.Start + 1, end: n.Start + 1 + at})
+	case isRef:
+		data, ok := r.lookUp(s, ref, n.Start)
+		if r.err != nil {
+			return wire.Stop
+		}
+		if ok {
+			r.used++
+			r.add(splice{n.Start, n.End, data, n.Depth, n.Index == 0 && string(n.Name) == refName})
+		}
+	}
+	return wire.Into
+}
+
+// leave widens the splice of a $ref to the object, if there was nothing else
+// in it.
+func (r *resolver) leave(n wire.Node) wire.Next {
+	if n.Kind != '{' || n.Len != 1 || len(r.splices) == 0 {
+		return wire.Into
+	}
+	last := &r.splices[len(r.splices)-1]
+	if last.ref && last.start > n.Start && last.depth == n.Depth+1 {
+		r.size -= n.End - n.Start - (last.end - last.start)
+		*last = splice{start: n.Start, end: n.End, with: last.with, depth: n.Depth}
+	}
+	return wire.Into
+}
+
+func (r *resolver) add(s splice) {
+	r.splices = append(r.splices, s)
+	r.size += len(s.with) - (s.end - s.start)
+}
+
+// lookUp asks for the value of a reference once.
+func (r *resolver) lookUp(text string, ref Reference, at int) ([]byte, bool) {
+	if data, ok := r.known[text]; ok {
+		return data, data != nil
+	}
+	if len(r.known) >= MaxReferences {
+		r.err = fault.New(fault.Limit, "references", "the arguments hold more than %d different references", MaxReferences).With("limit", MaxReferences)
+		return nil, false
+	}
+	data, err := r.value(ref)
+	switch {
+	case err != nil && !fault.Is(err, fault.BadReference):
+		r.err = err
+		return nil, false
+	case err != nil:
+		r.bad = append(r.bad, badReference{text, at, fault.Of(err)})
+		data = nil
+	case len(data) == 0:
+		// An empty splice would leave something that is not JSON.
+		data = []byte("null")
+	}
+	if r.known == nil {
+		r.known = make(map[string][]byte, 4)
+	}
+	r.known[text] = data
+	return data, err == nil
+}
+
+// check holds the result, which is not yet built, to its limits.
+func (r *resolver) check() error {
+	if r.size > r.max {
+		return (&fault.Error{
+			Kind: fault.Limit, Subject: "references",
+			Msg:  "with its references resolved the call has " + count(r.size, "byte") + " of arguments; the limit is " + count(r.max, "byte"),
+			Hint: "Refer to a part of the value, as in @name.items[0], or to it fewer times.",
+		}).With("limit", r.max).With("size", r.size)
+	}
+	depths := map[*byte]int{}
+	for _, s := range r.splices {
+		if len(s.with) == 0 || s.depth+openings(s.with) <= wire.MaxDepth {
+			continue
+		}
+		deep, ok := depths[&s.with[0]]
+		if !ok {
+			deep = depthOf(s.with)
+			depths[&s.with[0]] = deep
+		}
+		if s.depth+deep > wire.MaxDepth {
+			return fault.New(fault.Limit, "references", "with its references resolved the call is nested deeper than %d levels", wire.MaxDepth).With("limit", wire.MaxDepth)
+		}
+	}
+	return nil
+}
+
+// openings is at least as much as the depth of b, and quick to find.
+func openings(b []byte) int {
+	if len(b) <= 2 || b[0] == '"' {
+		return 1
+	}
+	return bytes.Count(b, []byte{'['}) + bytes.Count(b, []byte{'{'})
+}
+
+// depthOf is how many containers lie within each other in b.
+func depthOf(b []byte) (deepest int) {
+	err := wire.Walk(b, func(n wire.Node) wire.Next {
+		if n.Kind == '{' || n.Kind == '[' {
+			deepest = max(deepest, n.Depth+1)
+		}
+		return wire.Into
+	}, nil)
+	if err != nil {
+		return wire.MaxDepth
+	}
+	return deepest
+}
+
+// atSign is the length of the @ that begins a raw string, in either spelling;
+// 0 if another character does.
+func atSign(raw []byte) int {
+	switch {
+	case raw[1] == '@':
+		return 1
+	case bytes.HasPrefix(raw[1:], []byte(`\u0040`)):
+		return len(`\u0040`)
+	}
+	return 0
+}
+
+// apply makes the splices, which are in order and do not overlap.
+func apply(b []byte, splices []splice, size int) []byte {
+	if len(splices) == 0 {
+		return b
+	}
+	out, from := make([]byte, 0, size), 0
+	for _, s := range splices {
+		out = append(append(out, b[from:s.start]...), s.with...)
+		from = s.end
+	}
+	return append(out, b[from:]...)
+}
+
+// Render escapes literal data so that Resolve gives it back, byte for byte.
+// What is not JSON is returned as it is.
+func Render(raw []byte) []byte {
+	if !HasReference(raw) {
+		return raw
+	}
+	var splices []splice
+	err := wire.Walk(raw, func(n wire.Node) wire.Next {
+		if n.Kind == '"' && atSign(raw[n.Start:n.End]) > 0 {
+			s, _ := wire.String(raw[n.Start:n.End])
+			if _, isRef, isEscape := active(s); isRef || isEscape {
+				splices = append(splices, splice{start: n.Start + 1, end: n.Start + 1, with: []byte{'@'}})
+			}
+		}
+		return wire.Into
+	}, nil)
+	if err != nil {
+		return raw
+	}
+	return apply(raw, splices, len(raw)+len(splices))
+}
