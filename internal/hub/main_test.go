@@ -12,6 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	peer.Main()
+	sdkMain()
 	goleak.VerifyTestMain(m)
 }
 

@@ -35,7 +35,8 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	h := hubtest.New(t, edits...)
-	matrix.Each(t, []matrix.Make{matrix.Raw(h.URL, hubtest.Legacy), matrix.Raw(h.URL, hubtest.Modern)}, servers)
+	makes := []matrix.Make{matrix.Raw(h.URL, hubtest.Legacy), matrix.Raw(h.URL, hubtest.Modern)}
+	matrix.Each(t, append(makes, sdkClients(h.URL)...), servers)
 }
 
 // matrixServer describes a server of the matrix, named after what it speaks.

@@ -25,6 +25,7 @@ func Raw(base string, era hubtest.Era) Make {
 type raw struct {
 	*hubtest.Client
 	level string
+	last  Outcome
 
 	mu    sync.Mutex
 	heard map[string]int // by method
@@ -43,11 +44,12 @@ func (c *raw) meta() []hubtest.Meta {
 
 func (c *raw) Call(t testing.TB, tool, args string) Outcome {
 	t.Helper()
-	var o Outcome
+	c.last = Outcome{}
+	o := &c.last
 	params := hubtest.ToolParams(tool, args)
 	for extra := ""; ; {
 		x := c.Go("tools/call", strings.TrimSuffix(params, "}")+extra+"}", c.meta()...)
-		m := c.follow(t, x, &o)
+		m := c.follow(t, x, o)
 		x.Close()
 		r := hubtest.Decode[struct {
 			ResultType    string
@@ -64,7 +66,7 @@ func (c *raw) Call(t testing.TB, tool, args string) Outcome {
 				Data json.RawMessage
 			}](m.Error)
 			o.Text, o.IsError, o.Code, o.Data = m.Text(), r.IsError, e.Code, string(e.Data)
-			return o
+			return *o
 		}
 		var responses []string
 		for key, q := range r.InputRequests {
@@ -76,6 +78,8 @@ func (c *raw) Call(t testing.TB, tool, args string) Outcome {
 		}
 	}
 }
+
+func (c *raw) Last() Outcome { return c.last }
 
 // follow reads what comes until the response and answers a legacy server.
 func (c *raw) follow(t testing.TB, x *hubtest.Exchange, o *Outcome) hubtest.Message {
@@ -176,11 +180,19 @@ func (c *raw) note(method string) {
 func (c *raw) Tools(t testing.TB) []string {
 	t.Helper()
 	var names []string
-	r := hubtest.Decode[struct{ Tools []struct{ Name string } }](c.Client.Call("tools/list", "{}").Result)
-	for _, tool := range r.Tools {
-		names = append(names, tool.Name)
+	for params := "{}"; ; {
+		r := hubtest.Decode[struct {
+			Tools      []struct{ Name string }
+			NextCursor *string
+		}](c.Client.Call("tools/list", params).Result)
+		for _, tool := range r.Tools {
+			names = append(names, tool.Name)
+		}
+		if r.NextCursor == nil {
+			return names
+		}
+		params = `{"cursor":` + hubtest.Quote(*r.NextCursor) + `}`
 	}
-	return names
 }
 
 var _ Client = (*raw)(nil)
