@@ -58,8 +58,10 @@ type Item struct {
 	ReadOnly   bool             // the tool is said to change nothing
 	Idempotent bool             // the tool is said to bear repetition
 	Timeout    time.Duration    // of a call of the tool; 0 means the upstream's own
+	Handling   Handling
 	Stat       *Stat
 
+	kept    *stateful      // of a tool
 	pattern *regexp.Regexp // of a template
 }
 
@@ -93,6 +95,7 @@ func Parse(kind Kind, upstream string, raw []byte) (*Item, error) {
 	switch kind {
 	case Tool:
 		it.Exposed = Expose(upstream, name)
+		it.kept = &stateful{}
 		it.tool(fields)
 	case Prompt:
 		it.Exposed = Expose(upstream, name)

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
+
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 const (
@@ -36,4 +38,13 @@ func hashed(upstream, name, safe string) string {
 		safe = safe[:limit]
 	}
 	return safe + "_" + hash
+}
+
+// Bare makes a built-in tool or prompt be offered under its own name.
+func (i *Item) Bare() {
+	if i.Exposed == i.Name {
+		return
+	}
+	i.Exposed = i.Name
+	i.show(wire.Edit(nil, i.Shown, wire.Change{Name: "name", Value: wire.Quote(i.Name)}))
 }

@@ -17,7 +17,7 @@ import (
 // page returns the names on a page and the cursor of the next one.
 func page(t testing.TB, s *Snapshot, k Kind, cursor string, allowed func(string) bool) (names []string, next string) {
 	t.Helper()
-	b, err := s.Page(k, mcp.Legacy, cursor, allowed)
+	b, err := s.Page(k, View{Era: mcp.Legacy}, cursor, allowed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestForeignCursors(t *testing.T) {
 	offer(t, c, "u", map[Kind][]string{Tool: numbered(0, 1100), Prompt: numbered(0, 1100)})
 	_, ofPrompts := page(t, c.Now(), Prompt, "", everyone)
 	for _, cursor := range []string{"1", "!", base64.RawURLEncoding.EncodeToString([]byte("x")), base64.RawURLEncoding.EncodeToString(nil) + "=", ofPrompts} {
-		if _, err := c.Now().Page(Tool, mcp.Legacy, cursor, everyone); !fault.Is(err, fault.InvalidParams) {
+		if _, err := c.Now().Page(Tool, View{Era: mcp.Legacy}, cursor, everyone); !fault.Is(err, fault.InvalidParams) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
@@ -194,7 +194,7 @@ func BenchmarkPage10000(b *testing.B) {
 	s := crowd(b)
 	_, cursor := page(b, s, Tool, "", everyone)
 	for b.Loop() {
-		if _, err := s.Page(Tool, mcp.Legacy, cursor, everyone); err != nil {
+		if _, err := s.Page(Tool, View{Era: mcp.Legacy}, cursor, everyone); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/spell"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -232,8 +231,8 @@ const (
 
 // Page renders one page of a list as the members of a result, without braces:
 // the array and, if there is more, the cursor. Definitions are those for clients
-// of the era.
-func (s *Snapshot) Page(k Kind, era mcp.Era, cursor string, allowed func(upstream string) bool) ([]byte, error) {
+// of the era; on stateful faces tools take saveAs.
+func (s *Snapshot) Page(k Kind, v View, cursor string, allowed func(upstream string) bool) ([]byte, error) {
 	items := s.items[k]
 	start := 0
 	if cursor != "" {
@@ -250,14 +249,15 @@ func (s *Snapshot) Page(k Kind, era mcp.Era, cursor string, allowed func(upstrea
 		if !allowed(it.Upstream) {
 			continue
 		}
-		if n > 0 && (n >= pageItems || len(out)+len(it.For(era)) > pageBytes) {
+		shown := it.As(v)
+		if n > 0 && (n >= pageItems || len(out)+len(shown) > pageBytes) {
 			next := base64.RawURLEncoding.EncodeToString(append([]byte{'a' + byte(k)}, last.Upstream+" "+last.Exposed...))
 			return append(append(append(out, `],"nextCursor":"`...), next...), '"'), nil
 		}
 		if n > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, it.For(era)...)
+		out = append(out, shown...)
 		n, last = n+1, it
 	}
 	return append(out, ']'), nil

@@ -122,7 +122,7 @@ func (g *Gateway) Peek(req *mcp.Request) (mcp.Response, error) {
 
 func (g *Gateway) page(req *mcp.Request, k catalog.Kind, cursor string) (mcp.Response, error) {
 	snap := g.cat.Now()
-	page, err := snap.Page(k, req.Client.Era, cursor, allowed(req.Client))
+	page, err := snap.Page(k, catalog.View{Era: req.Client.Era}, cursor, allowed(req.Client))
 	if err != nil {
 		return mcp.Response{}, err
 	}

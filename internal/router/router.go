@@ -68,7 +68,7 @@ func (r *Router) Agent(name string, who *auth.Principal) (*Agent, error) {
 func (r *Router) Agents(who *auth.Principal) []upstream.Status {
 	out := []upstream.Status{}
 	for _, u := range r.pool.All() {
-		if who.Scopes.Allows(u.Name()) {
+		if !u.Builtin() && who.Scopes.Allows(u.Name()) {
 			out = append(out, u.Status())
 		}
 	}

@@ -266,6 +266,12 @@ func (u *Upstream) parse(k catalog.Kind, array []byte, items []*catalog.Item) []
 		if k == catalog.Tool && !u.opts.Filter.Passes(it.Name) {
 			continue
 		}
+		if u.opts.Builtin {
+			it.Bare()
+		}
+		if k == catalog.Tool && u.opts.Handling != nil {
+			it.Handling = u.opts.Handling(it.Name)
+		}
 		items = append(items, it)
 	}
 	return items

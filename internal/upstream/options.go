@@ -27,6 +27,7 @@ type Options struct {
 	TLS    *tls.Config // nil means the usual rules
 
 	Handler mcp.Handler // a module in this process
+	Builtin bool        // the module is a part of the hub: its names are offered as they are, and it is no agent
 
 	Era        mcp.Era       // the only era to speak; 0 means to find out
 	Timeout    time.Duration // for an answer, from the start of execution; progress extends it; 0 means 30 s
@@ -36,11 +37,14 @@ type Options struct {
 	PerSession bool          // one connection per client connection
 	Filter     catalog.Filter
 	Override   map[string]catalog.Override // by the upstream's own names of tools
-	Breaker    guard.Options
-	Queue      *Queue
-	Idle       time.Duration // close a connection that is unused for so long; 0 means never
-	Lazy       bool          // do nothing until asked
-	Unusable   error         // why it cannot be dialled at all; it is then shown, and fails, without being tried
+	// Handling says how a tool, by the upstream's own name, is treated; nil
+	// means as by default.
+	Handling func(tool string) catalog.Handling
+	Breaker  guard.Options
+	Queue    *Queue
+	Idle     time.Duration // close a connection that is unused for so long; 0 means never
+	Lazy     bool          // do nothing until asked
+	Unusable error         // why it cannot be dialled at all; it is then shown, and fails, without being tried
 
 	MessageBytes int
 	Logger       *slog.Logger
@@ -80,6 +84,9 @@ func (o *Options) defaults() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
+
+// Builtin reports whether the upstream is a part of the hub.
+func (u *Upstream) Builtin() bool { return u.opts.Builtin }
 
 // Lazy reports whether the upstream is dialled only when it is asked for.
 func (u *Upstream) Lazy() bool { return u.opts.Lazy }
