@@ -50,7 +50,10 @@ func vocabulary(n *kong.Node, path string, inherited []word) []phrase {
 		}
 	}
 	for _, a := range n.Positional[:min(len(n.Positional), 1)] {
-		for _, v := range a.EnumSlice() {
+		for _, v := range a.EnumSlice() { // one empty word where anything goes
+			if v == "" {
+				continue
+			}
 			p.values = append(p.values, word{text: v})
 		}
 	}
