@@ -229,6 +229,8 @@ func (s *httpStream) finish(resp Response, err error) {
 		return wire.AppendResult(dst, s.id, result)
 	}
 	if started || s.want && status == http.StatusOK {
+		s.mu.Lock() // the client may be leaving
+		defer s.mu.Unlock()
 		if !started {
 			s.start()
 		}
@@ -251,6 +253,8 @@ func (s *httpStream) finish(resp Response, err error) {
 // withdraw ends the event stream of a request that the client has cancelled,
 // which gets no response.
 func (s *httpStream) withdraw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.start()
 	if s.replay != nil {
 		s.replay.close()
