@@ -139,7 +139,10 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	x.legacy(version)
 }
 
-func scanFault(err error) error {
+func scanFault(err error) error { return Unreadable(err) }
+
+// Unreadable is the fault of a message that wire.Message.Scan has refused.
+func Unreadable(err error) *fault.Error {
 	if shape, ok := errors.AsType[*wire.ShapeError](err); ok {
 		return fault.New(fault.InvalidRequest, "", "%s", shape.Msg)
 	}

@@ -107,20 +107,29 @@ func (d *dialled) hurry(done <-chan struct{}) {
 }
 
 func (d *dialled) open() (*socket, error) {
-	ctx, cancel := context.WithTimeoutCause(d.ctx, openTimeout, fmt.Errorf("no answer to the handshake within %v", openTimeout))
+	s, err := openSocket(d.ctx, d.url, d.header, d.secure, d.limit)
+	if err == nil {
+		d.wg.Go(func() { s.keepAlive(d.ctx, socketPing) })
+	}
+	return s, err
+}
+
+// openSocket opens a socket to a server, in bounded time.
+func openSocket(ctx context.Context, u *url.URL, header http.Header, secure *tls.Config, limit int) (*socket, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no answer to the handshake within %v", openTimeout))
 	defer cancel()
 	var below net.Conn
 	dialer := &net.Dialer{Timeout: openTimeout, KeepAlive: 30 * time.Second}
 	// HTTP/2 is not on: it has no upgrade.
-	rt := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.secure.Clone(), TLSHandshakeTimeout: openTimeout,
+	rt := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: openTimeout,
 		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 			conn, err = dialer.DialContext(ctx, network, addr)
 			below = conn
 			return conn, err
 		}}
 	defer rt.CloseIdleConnections()
-	c, resp, err := websocket.Dial(ctx, d.url.String(), &websocket.DialOptions{
-		HTTPHeader: d.header, Subprotocols: []string{subprotocol},
+	c, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
+		HTTPHeader: header, Subprotocols: []string{subprotocol},
 		HTTPClient: &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // credentials stay with the host they are for
 		}},
@@ -134,9 +143,7 @@ func (d *dialled) open() (*socket, error) {
 	default:
 		return nil, err
 	}
-	s := newSocket(c, below, d.limit, socketWriter)
-	d.wg.Go(func() { s.keepAlive(d.ctx, socketPing) })
-	return s, nil
+	return newSocket(c, below, limit, socketWriter), nil
 }
 
 var (
