@@ -142,11 +142,11 @@ func TestTypeScriptSDKs(t *testing.T) {
 	}
 }
 
-// stdioHub is a second hub over the same servers, which the client starts as a child.
+// stdioHub is a second hub over the same servers, which the client starts as a child and which is one process.
 func stdioHub(t *testing.T, h hub) target {
 	return target{
 		Command: stoaBinary(t),
-		Args:    []string{"stdio", "--config", h.config},
+		Args:    []string{"stdio", "--local", "--config", h.config},
 		Env:     map[string]string{"STOA_DATA": filepath.Join(t.TempDir(), "data")},
 	}
 }

@@ -25,7 +25,8 @@ import (
 // grammar is the whole command line.
 type grammar struct {
 	Serve     serveCmd     `cmd:"" help:"Run the hub."`
-	Stdio     stdioCmd     `cmd:"" help:"Run a complete hub on stdin and stdout, for clients that start their servers."`
+	Stdio     stdioCmd     `cmd:"" help:"Attach stdin and stdout to the hub, launching it if none runs, for clients that start their servers."`
+	Stop      stopCmd      `cmd:"" help:"Stop the hub that runs on the data folder."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools that are offered."`
 	Call      callCmd      `cmd:"" help:"Call a tool."`
 	Resources resourcesCmd `cmd:"" help:"List resources, or read one."`

@@ -169,6 +169,7 @@ type identity struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Data    string `json:"data"`
+	Config  string `json:"config"`
 }
 
 // client asks one hub.
@@ -176,6 +177,7 @@ type client struct {
 	base  *url.URL
 	token string
 	http  *http.Transport
+	who   identity // what answered the last probe
 	after []func() // what close does besides, last first
 }
 
@@ -244,6 +246,7 @@ func (c *client) probe(ctx context.Context) (identity, error) {
 	if json.Unmarshal(body, &who) != nil || who.Name != "stoa" {
 		return who, errors.New("what answers there is not a stoa hub")
 	}
+	c.who = who
 	return who, nil
 }
 

@@ -72,6 +72,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("STOA_DATA", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	env.Defer(func() { endHub(filepath.Join(env.WorkDir, "data")) })
 	noisy := peer.Spec{Name: "noisy", Tools: []peer.Tool{{Name: "hello"}}, Quirks: peer.Quirks{Garbage: true, StderrNoise: 5}}
 	quiet := peer.Spec{Name: "quiet", Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "echo"}, {Name: "only"}}}
 	odd := peer.Spec{Name: "odd", Tools: []peer.Tool{
@@ -89,6 +90,13 @@ func setup(env *testscript.Env) error {
 		writeConfig(env.T(), filepath.Join(env.WorkDir, name), servers)
 	}
 	return nil
+}
+
+// endHub ends the hub of a data folder, if one was left running.
+func endHub(data string) {
+	if note := noted(data); note != nil {
+		_ = syscall.Kill(note.Pid, syscall.SIGKILL)
+	}
 }
 
 // writeConfig writes a config file over servers.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/obs"
@@ -19,6 +22,8 @@ import (
 type serveCmd struct {
 	files
 	listenFlag
+	Launched bool `hidden:"" help:"A client has launched this hub: keep what is printed short."`
+	Leash    bool `hidden:"" help:"End when stdin has ended and no client is attached."`
 }
 
 // openHub opens a hub by a config, and logs what the config's files say that
@@ -39,6 +44,16 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 	cfg, notes, err := config.Load(c.settings(&c.files))
 	if err != nil {
 		return err
+	}
+	if c.Launched {
+		defer shortened(s.err)()
+	}
+	if c.Leash {
+		var release func()
+		if ctx, release, err = attach.Leashed(ctx, s.in, cfg.Data); err != nil {
+			return err
+		}
+		defer release()
 	}
 	h, err := openHub(s, cfg, notes, hub.Options{Ready: func(addresses []string) {
 		if isTerminal(s.err) {
@@ -71,6 +86,39 @@ func (c *serveCmd) follow(ctx context.Context, h *hub.Hub) (stop func()) {
 	return func() {
 		signal.Stop(again)
 		cancel()
+		wg.Wait()
+	}
+}
+
+// launchLog is how long the file of what a launched hub prints may get. The
+// log has files of its own.
+const launchLog = 8 << 20
+
+// shortened empties a file whenever it has become too long, until stop is
+// called.
+func shortened(w io.Writer) (stop func()) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Minute)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > launchLog {
+				_ = f.Truncate(0) // the next look tries again
+			}
+		}
+	})
+	return func() {
+		close(done)
 		wg.Wait()
 	}
 }

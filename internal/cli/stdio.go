@@ -1,20 +1,31 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 type stdioCmd struct {
-	files
+	reach
+	Session string `help:"Name of the session, to share one or to come back to it. Without it, one of this process alone." placeholder:"NAME"`
+	Local   bool   `help:"Be a complete hub in this one process, which keeps nothing, instead of attaching to one."`
+	Quiet   bool   `help:"Log errors only." short:"q"`
 }
 
 // lastAnswers is how long requests may run on after stdin has ended: enough
@@ -27,16 +38,11 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return err
 	}
-	// A client that has gone must not kill us before our servers are stopped:
-	// with a receiver for the signal, writing fails instead.
+	// A client that has gone must not kill us before what we started is
+	// stopped: with a receiver for the signal, writing fails instead.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
-	h, err := openHub(s, cfg, notes, hub.Options{Temporary: true})
-	if err != nil {
-		return err
-	}
-	defer h.Close()
 	// Reading stdin cannot be interrupted; what ends us closes it for us.
 	in, feed := io.Pipe()
 	go func() {
@@ -45,5 +51,76 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 	}()
 	stop := context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })
 	defer stop()
-	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Gateway(), mcp.PipeOptions{MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers})
+	defer in.Close()
+	if c.Local {
+		return c.local(ctx, s, in, cfg, notes)
+	}
+	return c.attach(ctx, s, in, cfg)
+}
+
+// local serves a hub of this process.
+func (c *stdioCmd) local(ctx context.Context, s std, in io.Reader, cfg *config.Config, notes []config.Note) error {
+	cfg.Log.Level = c.level(cfg)
+	h, err := openHub(s, cfg, notes, hub.Options{Temporary: true})
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Gateway(), mcp.PipeOptions{
+		MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers, Session: c.Session})
+}
+
+func (c *stdioCmd) level(cfg *config.Config) string {
+	switch {
+	case c.Quiet:
+		return "error"
+	case c.Verbose:
+		return "debug"
+	}
+	return cfg.Log.Level
+}
+
+// attach pumps between the client and a hub.
+func (c *stdioCmd) attach(ctx context.Context, s std, in io.Reader, cfg *config.Config) error {
+	log, err := obs.Logger(s.err, c.level(cfg), cfg.Log.Format)
+	if err != nil {
+		return err
+	}
+	f := &finder{reach: &c.reach, cfg: cfg, log: log, said: map[string]bool{}}
+	// The name is as good as a password to what the session holds, and lasts as
+	// long as we do: a hub that comes after this one knows us by it.
+	f.session = cmp.Or(c.Session, "s_"+strings.ToLower(rand.Text()))
+	opts := attach.Options{
+		Find: f.find, MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth,
+		Grace: lastAnswers, Patience: cfg.Attach.LaunchTimeout, Logger: log,
+	}
+	if c.Hub == "" {
+		opts.Folder = cfg.Data
+		if cfg.Attach.Launch {
+			opts.Launch = f.launch()
+		}
+	}
+	err = attach.Run(ctx, in, s.out, opts)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(err, attach.ErrNoHub):
+		return failed(exitUnreachable, "Start one with `stoa serve`, allow it to be launched with attach.launch or AIUR_AUTO_LAUNCH_SERVER=true, or use --local.",
+			"stdio: no hub runs on the data folder %s, and none may be launched", cfg.Data)
+	case errors.Is(err, syscall.EPIPE):
+		return &failure{err: errSilent, code: exitFailed} // nobody is left to be told
+	}
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
+	}
+	return failed(exitUnreachable, "Run `stoa serve` with the same flags to see what is wrong, or use --local.", "stdio: %w", err)
+}
+
+// finder finds the hub to attach to.
+type finder struct {
+	*reach
+	cfg     *config.Config
+	session string
+	log     *slog.Logger
+	said    map[string]bool // what has been warned of
 }
