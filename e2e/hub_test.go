@@ -29,6 +29,7 @@ type server struct {
 	Env      map[string]string `json:"env,omitempty"`
 	URL      string            `json:"url,omitempty"`
 	Protocol string            `json:"protocol,omitempty"` // auto when empty
+	Sharing  string            `json:"sharing,omitempty"`  // all clients when empty
 }
 
 // client has no idle connections, so that nothing outlives its test.

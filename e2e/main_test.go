@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"go.uber.org/goleak"
 )
 
@@ -18,6 +19,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	peer.Main()
 	if config := os.Getenv(relayVariable); config != "" {
 		os.Exit(relayed(config, os.Args))
 	}

@@ -2,11 +2,14 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { WebSocketClientTransport } from '@modelcontextprotocol/sdk/client/websocket.js';
 import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
   ListRootsRequestSchema,
   LoggingMessageNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 
 export async function connect(job, peer) {
@@ -15,8 +18,12 @@ export async function connect(job, peer) {
   client.setRequestHandler(CreateMessageRequestSchema, request => peer.answer(request));
   client.setRequestHandler(ListRootsRequestSchema, request => peer.answer(request));
   client.setNotificationHandler(LoggingMessageNotificationSchema, note => peer.log(note.params));
+  client.setNotificationHandler(ToolListChangedNotificationSchema, note => peer.hear?.(note.method));
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, note => peer.hear?.(note.method));
 
-  const transport = job.url
+  const transport = job.url?.startsWith('ws:')
+    ? new WebSocketClientTransport(new URL(job.url))
+    : job.url
     ? new StreamableHTTPClientTransport(new URL(job.url))
     : new StdioClientTransport({ command: job.command, args: job.args, env: job.env, stderr: 'inherit' });
   // The SDK keeps the negotiated version on the transport only, and only the HTTP one lets it be read back.
@@ -32,7 +39,9 @@ export async function connect(job, peer) {
     version: () => version,
     server: () => client.getServerVersion(),
     call: (params, options) => client.callTool(params, undefined, options),
-    tools: () => client.listTools(),
+    tools: params => client.listTools(params),
+    level: level => client.setLoggingLevel(level),
+    listen: uri => client.subscribeResource({ uri }),
     resources: () => client.listResources(),
     read: params => client.readResource(params),
     prompts: () => client.listPrompts(),

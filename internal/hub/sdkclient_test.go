@@ -138,10 +138,10 @@ func (c *sdkClient) Call(t testing.TB, tool, args string) matrix.Outcome {
 			}
 		})
 	}
-	return c.Last()
+	return c.Last(t)
 }
 
-func (c *sdkClient) Last() (o matrix.Outcome) {
+func (c *sdkClient) Last(testing.TB) (o matrix.Outcome) {
 	c.note(func() {
 		o = c.last
 		o.Asked, o.Progress, o.Logs = slices.Clone(o.Asked), slices.Clone(o.Progress), slices.Clone(o.Logs)

@@ -19,7 +19,7 @@ type Client interface {
 	Call(t testing.TB, tool, args string) Outcome
 	// Last is the outcome of the last call with what has come since: clients
 	// may handle notifications after the response that followed them.
-	Last() Outcome
+	Last(t testing.TB) Outcome
 	// Begin calls a tool and returns at once; leave gives the call up in the
 	// way of the client's era and returns when it has.
 	Begin(t testing.TB, tool string) (leave func())
@@ -118,7 +118,7 @@ func (c Column) settled(t testing.TB, tool, args string, ok func(Outcome) bool) 
 	o := c.call(t, tool, args)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(5 * time.Second); !ok(o) && time.Now().Before(end); o = c.Client.Last() {
+	for end := time.Now().Add(5 * time.Second); !ok(o) && time.Now().Before(end); o = c.Client.Last(t) {
 		<-tick.C
 	}
 	return o

@@ -79,7 +79,7 @@ func (c *raw) Call(t testing.TB, tool, args string) Outcome {
 	}
 }
 
-func (c *raw) Last() Outcome { return c.last }
+func (c *raw) Last(testing.TB) Outcome { return c.last }
 
 // follow reads what comes until the response and answers a legacy server.
 func (c *raw) follow(t testing.TB, x *hubtest.Exchange, o *Outcome) hubtest.Message {

@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/matrix"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// TestMatrixTypeScriptClients runs the matrix of eras with the clients of both TypeScript SDKs before the hub, and
+// behind it peers of our own that speak one era only.
+func TestMatrixTypeScriptClients(t *testing.T) {
+	set := tools(t)
+	var columns []matrix.Server
+	servers := map[string]server{}
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		for _, transport := range []string{"stdio", "http"} {
+			m := matrixServer(t, string(era), era, transport)
+			columns = append(columns, m)
+			for _, name := range []string{m.Name, m.Own} {
+				spec := matrix.Spec(era, m.State, "mem://"+name)
+				var s server
+				if transport == "http" {
+					s.URL = peer.Serve(t, spec).URL
+				} else {
+					s.Command, s.Args, s.Env = peer.Command(spec)
+				}
+				if name == m.Own {
+					s.Sharing = "session"
+				}
+				servers[name] = s
+			}
+		}
+	}
+	h := startHub(t, set, servers)
+	matrix.Each(t, startDriver(t, set).makes("http://"+h.address), columns)
+}
+
+// TestMatrixTypeScriptServers runs the matrix with servers of both TypeScript SDKs behind the hub. Before it are our
+// own clients, which speak one era only, and those of the SDKs.
+func TestMatrixTypeScriptServers(t *testing.T) {
+	set := tools(t)
+	var columns []matrix.Server
+	servers := map[string]server{}
+	for _, make := range []struct {
+		name, sdk string
+		era       hubtest.Era
+	}{{"v1", "v1", hubtest.Legacy}, {"v2-legacy", "v2", hubtest.Legacy}, {"v2-modern", "v2", hubtest.Modern}} {
+		for _, transport := range []string{"stdio", "http"} {
+			m := matrixServer(t, make.name, make.era, transport)
+			m.Presumes = true
+			if make.era == hubtest.Modern {
+				m.Own = "" // it needs none, and each server is a process
+			}
+			columns = append(columns, m)
+			for _, name := range []string{m.Name, m.Own} {
+				if name == "" {
+					continue
+				}
+				s := matrixProcess(t, set, map[string]any{
+					"sdk": make.sdk, "era": make.era, "transport": transport, "state": m.State, "uri": "mem://" + name,
+				})
+				if name == m.Own {
+					s.Sharing = "session"
+				}
+				servers[name] = s
+			}
+		}
+	}
+	h := startHub(t, set, servers)
+	base := "http://" + h.address
+	makes := []matrix.Make{matrix.Raw(base, hubtest.Legacy), matrix.Raw(base, hubtest.Modern)}
+	matrix.Each(t, append(makes, startDriver(t, set).makes(base)...), columns)
+}
+
+// matrixServer describes a server of the matrix.
+func matrixServer(t *testing.T, make string, era hubtest.Era, transport string) matrix.Server {
+	name := make + "-" + transport
+	return matrix.Server{Name: name, Own: name + "-own", Era: era, URI: "mem://" + name, State: filepath.Join(t.TempDir(), "state")}
+}
+
+// matrixProcess is a server that matrix-server.mjs runs: as a child of the hub, or over HTTP until the test ends.
+func matrixProcess(t *testing.T, set toolset, job map[string]any) server {
+	t.Helper()
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{filepath.Join(set.scripts, "matrix-server.mjs"), string(text)}
+	if job["transport"] == "stdio" {
+		return server{Command: set.node, Args: args}
+	}
+	var note struct{ URL string }
+	p := start(t, environment(t, set), set.node, args...)
+	p.await(t, "it tells its address", func() error {
+		if json.Unmarshal([]byte(p.text()), &note) != nil || note.URL == "" {
+			return errors.New("no address yet")
+		}
+		return nil
+	})
+	return server{URL: note.URL}
+}
