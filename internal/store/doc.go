@@ -12,7 +12,7 @@
 //   - A Bucket holds the latest value of keys, for leases and small state.
 //   - Work is a queue: each item is handed to one taker until it is
 //     acknowledged or was tried too often.
-//   - A Blob store holds large values by the hash of their content.
+//   - Blobs are large values, by the hash of their content.
 //
 // One fact is one append. State in memory is a projection of a log, built by
 // Scan at the start and kept current by the appends of its owner, or by Tail

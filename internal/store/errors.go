@@ -52,7 +52,7 @@ const (
 	codeWrongSequence      = 10071 // says which
 	codeWrongSequenceOther = 10164 // another append is just being decided
 	codeNoMessage          = 10037
-	codeNoStream           = 10059
+	codeNoSequence         = 10043
 	codeNoQuorum           = 10008
 	codeNoResources        = 10023
 	codeAccountFull        = 10002
@@ -67,6 +67,11 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
+
+// conflict says whether an append was refused for what it expected.
+func (e *apiError) conflict() bool {
+	return e.ErrCode == codeWrongSequence || e.ErrCode == codeWrongSequenceOther
+}
 
 // transient says whether the engine may do later what it refused.
 func (e *apiError) transient() bool {

@@ -127,15 +127,37 @@ func (l *Log) Append(ctx context.Context, subject string, data []byte, expect ui
 func (l *Log) AppendOn(ctx context.Context, filter, subject string, data []byte, expect uint64) (uint64, error) {
 	m := nats.NewMsg(subject)
 	m.Data = data
-	m.Header.Set(headerExpect, strconv.FormatUint(expect, 10))
 	if filter != subject {
 		m.Header.Set(headerExpectFilter, filter)
 	}
-	seq, err := l.publish(ctx, m)
-	if api, ok := errors.AsType[*apiError](err); ok && (api.ErrCode == codeWrongSequence || api.ErrCode == codeWrongSequenceOther) {
-		return 0, l.conflict(ctx, filter, expect, api)
+	return l.expecting(ctx, m, filter, expect)
+}
+
+// expecting appends a message if the last sequence of filter is expect.
+func (l *Log) expecting(ctx context.Context, m *nats.Msg, filter string, expect uint64) (uint64, error) {
+	m.Header.Set(headerExpect, strconv.FormatUint(expect, 10))
+	deadline := time.Now().Add(l.s.o.Timeout)
+	for {
+		seq, err := l.publish(ctx, m)
+		api, ok := errors.AsType[*apiError](err)
+		if !ok || !api.conflict() {
+			return seq, err
+		}
+		c, err := l.conflict(ctx, filter, expect, api)
+		if err != nil {
+			return 0, err
+		}
+		// A cluster refuses while another append is being decided, and that one may fail.
+		if c.Last != expect {
+			return 0, c
+		}
+		if time.Now().After(deadline) {
+			return 0, unable("append to "+m.Subject+": another append is still being decided", api)
+		}
+		if err := wait(ctx, l.s.ctx, time.Millisecond); err != nil {
+			return 0, fmt.Errorf("append to %s: %w", m.Subject, err)
+		}
 	}
-	return seq, err
 }
 
 // AppendAny appends an entry whatever came before it.
@@ -219,18 +241,18 @@ func (s *Store) acknowledged(outer context.Context, op string, b []byte) (*pubAc
 
 // conflict finds out what the last sequence is, which the engine does not
 // always say.
-func (l *Log) conflict(ctx context.Context, filter string, expect uint64, api *apiError) error {
+func (l *Log) conflict(ctx context.Context, filter string, expect uint64, api *apiError) (*Conflict, error) {
 	c := &Conflict{Subject: filter, Expected: expect}
 	if _, n, ok := strings.Cut(api.Description, ": "); ok && api.ErrCode == codeWrongSequence {
 		if last, err := strconv.ParseUint(n, 10, 64); err == nil {
 			c.Last = last
-			return c
+			return c, nil
 		}
 	}
 	e, err := l.Last(ctx, filter)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("append to %s: the last sequence is not %d; what it is cannot be read: %w", filter, expect, err)
+		return nil, fmt.Errorf("append to %s: the last sequence is not %d; what it is cannot be read: %w", filter, expect, err)
 	}
 	c.Last = e.Seq
-	return c
+	return c, nil
 }

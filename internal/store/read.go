@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Read returns the entry with a sequence.
@@ -18,7 +17,7 @@ func (l *Log) Read(ctx context.Context, seq uint64) (Entry, error) {
 	if seq == 0 {
 		return Entry{}, fmt.Errorf("%s: %w: sequences begin at 1", op, ErrNotFound)
 	}
-	e, err := l.get(ctx, op, getRequest{Seq: seq})
+	e, _, err := l.s.get(ctx, l.name, op, getRequest{Seq: seq})
 	if errors.Is(err, ErrNotFound) && l.s.folder != nil && l.s.folder.lost(l.name, seq) {
 		return Entry{}, fmt.Errorf("%s: %w", op, ErrLost)
 	}
@@ -28,7 +27,8 @@ func (l *Log) Read(ctx context.Context, seq uint64) (Entry, error) {
 // Last returns the last entry of a subject, or of all subjects that match a
 // filter.
 func (l *Log) Last(ctx context.Context, filter string) (Entry, error) {
-	return l.get(ctx, fmt.Sprintf("read the last %s of log %s", filter, l.name), getRequest{Last: filter})
+	e, _, err := l.s.get(ctx, l.name, fmt.Sprintf("read the last %s of log %s", filter, l.name), getRequest{Last: filter})
+	return e, err
 }
 
 type getRequest struct {
@@ -39,135 +39,152 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-// get asks for one entry: a single copy directly, of replicas the leader,
-// since another may not have heard yet of what we appended.
-func (l *Log) get(outer context.Context, op string, r getRequest) (Entry, error) {
-	ctx, cancel := l.s.reading(outer)
+// get asks for one entry and its headers: a single copy directly, of replicas
+// the leader, since another may not have heard yet of what we appended.
+func (s *Store) get(outer context.Context, stream, op string, r getRequest) (Entry, nats.Header, error) {
+	ctx, cancel := s.reading(outer)
 	defer cancel()
 	b, err := json.Marshal(r)
 	if err != nil {
-		return Entry{}, err
+		return Entry{}, nil, err
 	}
-	direct := l.s.o.Replicas == 1
-	subject := "$JS.API.STREAM.MSG.GET." + l.name
-	if direct {
-		subject = "$JS.API.DIRECT.GET." + l.name
+	subject, read := "$JS.API.DIRECT.GET."+stream, directEntry
+	if s.o.Replicas > 1 {
+		subject, read = "$JS.API.STREAM.MSG.GET."+stream, leaderEntry
 	}
 	for {
-		m, err := l.s.engine.Load().nc.RequestWithContext(ctx, subject, b)
+		m, err := s.engine.Load().nc.RequestWithContext(ctx, subject, b)
 		if err != nil {
-			if unsent(err) && l.s.again(ctx, err) {
+			if unsent(err) && s.again(ctx, err) {
 				continue
 			}
-			return Entry{}, l.s.failed(outer, op, err, false)
+			return Entry{}, nil, s.failed(outer, op, err, false)
 		}
-		var e Entry
-		if direct {
-			e, err = directEntry(m)
-		} else {
-			e, err = leaderEntry(m)
-		}
+		e, header, err := read(m)
 		if errors.Is(err, ErrNotFound) {
-			return Entry{}, fmt.Errorf("%s: %w", op, ErrNotFound)
+			return Entry{}, nil, fmt.Errorf("%s: %w", op, ErrNotFound)
 		}
 		if err != nil {
-			return Entry{}, l.s.failed(outer, op, err, false)
+			return Entry{}, nil, s.failed(outer, op, err, false)
 		}
-		return e, nil
+		return e, header, nil
 	}
 }
 
 // directEntry reads an entry as it is sent without JSON around it.
-func directEntry(m *nats.Msg) (Entry, error) {
+func directEntry(m *nats.Msg) (Entry, nats.Header, error) {
 	switch status := m.Header.Get("Status"); status {
 	case "":
 	case "404":
-		return Entry{}, ErrNotFound
+		return Entry{}, nil, ErrNotFound
 	default:
 		code, _ := strconv.Atoi(status) // whatever it is, it is told
-		return Entry{}, &apiError{Code: code, Description: m.Header.Get("Description")}
+		return Entry{}, nil, &apiError{Code: code, Description: m.Header.Get("Description")}
 	}
 	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
-		return Entry{}, fmt.Errorf("the engine's answer has no sequence: %w", err)
+		return Entry{}, nil, fmt.Errorf("the engine's answer has no sequence: %w", err)
 	}
 	t, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
 	if err != nil {
-		return Entry{}, fmt.Errorf("the engine's answer has no time: %w", err)
+		return Entry{}, nil, fmt.Errorf("the engine's answer has no time: %w", err)
 	}
-	return Entry{Seq: seq, Subject: m.Header.Get("Nats-Subject"), Time: t, Data: m.Data}, nil
+	return Entry{Seq: seq, Subject: m.Header.Get("Nats-Subject"), Time: t, Data: m.Data}, m.Header, nil
 }
 
-func leaderEntry(m *nats.Msg) (Entry, error) {
+func leaderEntry(m *nats.Msg) (Entry, nats.Header, error) {
 	var r struct {
 		Error   *apiError `json:"error"`
 		Message struct {
 			Subject string    `json:"subject"`
 			Seq     uint64    `json:"seq"`
+			Headers []byte    `json:"hdrs"`
 			Data    []byte    `json:"data"`
 			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &r); err != nil {
-		return Entry{}, fmt.Errorf("the engine's answer: %w", err)
+		return Entry{}, nil, fmt.Errorf("the engine's answer: %w", err)
 	}
 	if r.Error != nil {
 		if r.Error.ErrCode == codeNoMessage {
-			return Entry{}, ErrNotFound
+			return Entry{}, nil, ErrNotFound
 		}
-		return Entry{}, r.Error
+		return Entry{}, nil, r.Error
 	}
-	return Entry{Seq: r.Message.Seq, Subject: r.Message.Subject, Time: r.Message.Time, Data: r.Message.Data}, nil
+	var header nats.Header
+	if len(r.Message.Headers) > 0 {
+		var err error
+		if header, err = nats.DecodeHeadersMsg(r.Message.Headers); err != nil {
+			return Entry{}, nil, fmt.Errorf("the engine's answer: %w", err)
+		}
+	}
+	return Entry{Seq: r.Message.Seq, Subject: r.Message.Subject, Time: r.Message.Time, Data: r.Message.Data}, header, nil
 }
 
 // Purge removes the entries of a subject or of all that match a filter; "" and
 // ">" mean all.
 func (l *Log) Purge(ctx context.Context, filter string) error {
-	return l.purge(ctx, filter)
+	return l.purge(ctx, purgeRequest{Filter: filter})
 }
 
 // PurgeKeep removes the oldest entries that match filter and keeps the newest.
 func (l *Log) PurgeKeep(ctx context.Context, filter string, keep uint64) error {
-	return l.purge(ctx, filter, jetstream.WithPurgeKeep(keep))
+	return l.purge(ctx, purgeRequest{Filter: filter, Keep: keep})
 }
 
 // PurgeBefore removes the entries that match filter and come before seq.
 func (l *Log) PurgeBefore(ctx context.Context, filter string, seq uint64) error {
-	return l.purge(ctx, filter, jetstream.WithPurgeSequence(seq))
+	return l.purge(ctx, purgeRequest{Filter: filter, Seq: seq})
 }
 
-func (l *Log) purge(outer context.Context, filter string, opts ...jetstream.StreamPurgeOpt) error {
-	ctx, cancel := l.s.writing(outer)
-	defer cancel()
-	if filter != "" {
-		opts = append(opts, jetstream.WithPurgeSubject(filter))
-	}
-	st, err := l.s.engine.Load().js.Stream(ctx, l.name)
-	if err == nil {
-		err = st.Purge(ctx, opts...)
-	}
-	if err != nil {
-		return l.s.failed(outer, fmt.Sprintf("purge %s of log %s", filter, l.name), err, true)
-	}
-	return nil
+type purgeRequest struct {
+	Filter string `json:"filter,omitempty"`
+	Seq    uint64 `json:"seq,omitempty"`
+	Keep   uint64 `json:"keep,omitempty"`
+}
+
+func (l *Log) purge(ctx context.Context, r purgeRequest) error {
+	return l.s.command(ctx, fmt.Sprintf("purge %s of log %s", r.Filter, l.name), "STREAM.PURGE."+l.name, r)
 }
 
 // Delete removes one entry. It is ErrNotFound if there is none.
-func (l *Log) Delete(outer context.Context, seq uint64) error {
-	ctx, cancel := l.s.writing(outer)
-	defer cancel()
+func (l *Log) Delete(ctx context.Context, seq uint64) error {
 	op := fmt.Sprintf("delete %d of log %s", seq, l.name)
-	st, err := l.s.engine.Load().js.Stream(ctx, l.name)
-	if err == nil {
-		err = st.DeleteMsg(ctx, seq)
-	}
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeNoMessage || api.ErrorCode == 10043) {
+	err := l.s.command(ctx, op, "STREAM.MSG.DELETE."+l.name, map[string]any{"seq": seq, "no_erase": true})
+	if api, ok := errors.AsType[*apiError](err); ok && (api.ErrCode == codeNoMessage || api.ErrCode == codeNoSequence) {
 		return fmt.Errorf("%s: %w", op, ErrNotFound)
 	}
+	return err
+}
+
+// command asks the engine to change something, and to say that it did.
+func (s *Store) command(outer context.Context, op, subject string, request any) error {
+	b, err := json.Marshal(request)
 	if err != nil {
-		return l.s.failed(outer, op, err, true)
+		return err
 	}
-	return nil
+	ctx, cancel := s.writing(outer)
+	defer cancel()
+	for {
+		m, err := s.engine.Load().nc.RequestWithContext(ctx, "$JS.API."+subject, b)
+		if err != nil {
+			if unsent(err) && s.again(ctx, err) {
+				continue
+			}
+			return s.failed(outer, op, err, !unsent(err))
+		}
+		var answer struct {
+			Error *apiError `json:"error"`
+		}
+		if err := json.Unmarshal(m.Data, &answer); err != nil {
+			return fmt.Errorf("%s: the engine's answer: %w", op, err)
+		}
+		if answer.Error != nil {
+			return s.failed(outer, op, answer.Error, false)
+		}
+		return nil
+	}
 }
 
 // Usage is how much a log holds.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -21,47 +22,52 @@ const (
 // from sequence from on, and returns when it has come to what was last as it
 // began. It ends early with the error of fn.
 func (l *Log) Scan(ctx context.Context, filter string, from uint64, fn func(Entry) error) error {
+	_, err := l.scan(ctx, filter, from, func(e Entry, _ nats.Header) error { return fn(e) })
+	return err
+}
+
+// scan also returns the sequence after the last entry that was there.
+func (l *Log) scan(ctx context.Context, filter string, from uint64, fn func(Entry, nats.Header) error) (uint64, error) {
 	if filter == "" {
 		filter = ">"
 	}
+	from = max(from, 1)
 	end, err := l.Last(ctx, filter)
 	if errors.Is(err, ErrNotFound) && filter == ">" {
 		// The very last entry was deleted; what is before it is still there.
 		end, err = l.before(ctx)
 	}
 	if errors.Is(err, ErrNotFound) {
-		return nil
+		return from, nil
 	}
 	if err != nil {
-		return err
+		return from, err
 	}
 	stuck := time.Time{}
-	for from = max(from, 1); from <= end.Seq; {
+	for from <= end.Seq {
 		next, err := l.batch(ctx, filter, from, end.Seq, fn)
-		switch {
-		case err != nil:
-			return err
-		case next > from:
+		if err != nil {
+			return from, err
+		}
+		if next > from {
 			from, stuck = next, time.Time{}
 			continue
-		case stuck.IsZero():
-			stuck = time.Now()
-		case time.Since(stuck) > l.s.o.Timeout:
-			// The end may have been purged meanwhile; else it cannot be read.
-			if _, err := l.Read(ctx, end.Seq); errors.Is(err, ErrNotFound) {
-				return nil
-			}
-			return unable(fmt.Sprintf("scan %s of log %s: entries from %d on cannot be read, up to %d were announced", filter, l.name, from, end.Seq), ErrLost)
 		}
 		// A replica that has not heard of the last entries yet, or a purge.
 		if _, err := l.Read(ctx, end.Seq); errors.Is(err, ErrNotFound) {
-			return nil
+			return end.Seq + 1, nil
+		}
+		if stuck.IsZero() {
+			stuck = time.Now()
+		}
+		if time.Since(stuck) > l.s.o.Timeout {
+			return from, unable(fmt.Sprintf("scan %s of log %s: entries from %d on cannot be read, up to %d were announced", filter, l.name, from, end.Seq), ErrLost)
 		}
 		if err := wait(ctx, l.s.ctx, 20*time.Millisecond); err != nil {
-			return err
+			return from, err
 		}
 	}
-	return nil
+	return end.Seq + 1, nil
 }
 
 func wait(ctx, store context.Context, d time.Duration) error {
@@ -98,7 +104,7 @@ func (l *Log) before(ctx context.Context) (Entry, error) {
 
 // batch asks for the entries from a sequence on and returns where to go on; it
 // returns from itself if there was none.
-func (l *Log) batch(outer context.Context, filter string, from, end uint64, fn func(Entry) error) (uint64, error) {
+func (l *Log) batch(outer context.Context, filter string, from, end uint64, fn func(Entry, nats.Header) error) (uint64, error) {
 	op := fmt.Sprintf("scan %s of log %s from %d", filter, l.name, from)
 	b, err := json.Marshal(getRequest{Seq: from, Next: filter, Batch: scanEntries, MaxBytes: scanBytes})
 	if err != nil {
@@ -126,14 +132,14 @@ func (l *Log) batch(outer context.Context, filter string, from, end uint64, fn f
 		if status := m.Header.Get("Status"); status == "204" || status == "404" {
 			return from, nil
 		}
-		e, err := directEntry(m)
+		e, header, err := directEntry(m)
 		if err != nil {
 			return 0, l.s.failed(outer, op, err, false)
 		}
 		if e.Seq > end {
 			return e.Seq, nil
 		}
-		if err := fn(e); err != nil {
+		if err := fn(e, header); err != nil {
 			return 0, err
 		}
 		from = e.Seq + 1
@@ -144,6 +150,10 @@ func (l *Log) batch(outer context.Context, filter string, from, end uint64, fn f
 // from on, each once, and goes on with those to come until ctx ends or fn
 // returns an error, which it returns. It outlives the loss of the engine.
 func (l *Log) Tail(ctx context.Context, filter string, from uint64, fn func(Entry) error) error {
+	return l.tail(ctx, filter, from, func(e Entry, _ nats.Header) error { return fn(e) })
+}
+
+func (l *Log) tail(ctx context.Context, filter string, from uint64, fn func(Entry, nats.Header) error) error {
 	if filter == "" {
 		filter = ">"
 	}
@@ -173,7 +183,7 @@ type tailEnd struct{ err error }
 func (t *tailEnd) Error() string { return t.err.Error() }
 
 // follow reads with one consumer until that fails, and returns where to go on.
-func (l *Log) follow(ctx context.Context, filter string, from uint64, fn func(Entry) error) (uint64, error) {
+func (l *Log) follow(ctx context.Context, filter string, from uint64, fn func(Entry, nats.Header) error) (uint64, error) {
 	c, err := l.s.engine.Load().js.OrderedConsumer(ctx, l.name, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
 		InactiveThreshold: 30 * time.Second, MaxResetAttempts: 3,
@@ -199,7 +209,7 @@ func (l *Log) follow(ctx context.Context, filter string, from uint64, fn func(En
 		if seq < from {
 			continue
 		}
-		if err := fn(Entry{Seq: seq, Subject: m.Subject(), Time: meta.Timestamp, Data: m.Data()}); err != nil {
+		if err := fn(Entry{Seq: seq, Subject: m.Subject(), Time: meta.Timestamp, Data: m.Data()}, m.Headers()); err != nil {
 			return from, &tailEnd{err}
 		}
 		from = seq + 1

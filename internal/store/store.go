@@ -39,6 +39,7 @@ type Store struct {
 
 	engine  atomic.Pointer[engine]
 	streams sync.Map        // names of the engine's streams that are in use
+	batches chan struct{}   // one place for each batch that may be under way; the engine bounds them too
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
@@ -62,7 +63,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if (o.URL == "") == (o.Dir == "") {
 		return nil, errors.New("open the store: give either a folder or a URL")
 	}
-	s := &Store{o: o, log: o.Logger, health: newHealth(o.OnState)}
+	s := &Store{o: o, log: o.Logger, health: newHealth(o.OnState), batches: make(chan struct{}, 16)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var err error
 	if o.URL == "" {

@@ -1,0 +1,304 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// chunkSize is what of a blob goes into one message.
+const chunkSize = MaxEntry
+
+// Blobs holds large values, each by its owner and the SHA-256 of its content.
+//
+// A blob of one chunk is one message. A larger one is its chunks and then, as
+// the last message of its subject, the list of their sequences; so a blob is
+// there if and only if its subject ends with such a message, and one whose
+// writer died is not there.
+type Blobs struct {
+	l *Log
+
+	mu      sync.Mutex
+	writing map[string]chan struct{} // subjects being written by this process; closed when done
+}
+
+// Blobs opens a store of blobs, making it if it is not there. Its messages
+// have the subjects name.owner.hash.
+func (s *Store) Blobs(ctx context.Context, name string) (*Blobs, error) {
+	l, err := s.Log(ctx, LogOptions{Name: name, Subjects: []string{name + ".>"}})
+	if err != nil {
+		return nil, err
+	}
+	return &Blobs{l: l, writing: map[string]chan struct{}{}}, nil
+}
+
+func (b *Blobs) subject(owner, hash string) (string, error) {
+	if err := checkName("owner", owner); err != nil {
+		return "", fmt.Errorf("blobs %s: %w", b.l.name, err)
+	}
+	if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
+		return "", fmt.Errorf("blobs %s: %q is no SHA-256 in hexadecimal", b.l.name, hash)
+	}
+	return b.l.name + "." + owner + "." + hash, nil
+}
+
+// Put stores a value for an owner and returns its hash. If the owner has it
+// already, nothing is written.
+func (b *Blobs) Put(ctx context.Context, owner string, data []byte) (hash string, err error) {
+	return b.PutFrom(ctx, owner, bytes.NewReader(data))
+}
+
+// PutFrom is Put for what need not be in memory. It reads twice.
+func (b *Blobs) PutFrom(ctx context.Context, owner string, r io.ReadSeeker) (hash string, err error) {
+	h := sha256.New()
+	size, err := io.Copy(h, r)
+	if err != nil {
+		return "", fmt.Errorf("read what is to be a blob of %s: %w", owner, err)
+	}
+	hash = hex.EncodeToString(h.Sum(nil))
+	subject, err := b.subject(owner, hash)
+	if err != nil {
+		return "", err
+	}
+	for {
+		done, err := b.claim(ctx, subject)
+		if err != nil {
+			return "", err
+		}
+		if err = b.write(ctx, subject, r, size); err == nil {
+			done()
+			return hash, nil
+		}
+		done()
+		if _, ok := errors.AsType[*Conflict](err); !ok {
+			return "", fmt.Errorf("store blob %s of %s: %w", hash, owner, err)
+		}
+		// Another process writes the same; see how far it came.
+		if err := wait(ctx, b.l.s.ctx, 20*time.Millisecond+time.Duration(time.Now().UnixNano()%int64(80*time.Millisecond))); err != nil {
+			return "", err
+		}
+	}
+}
+
+// claim waits until nobody else in this process writes the blob.
+func (b *Blobs) claim(ctx context.Context, subject string) (done func(), err error) {
+	for {
+		b.mu.Lock()
+		busy := b.writing[subject]
+		if busy == nil {
+			mine := make(chan struct{})
+			b.writing[subject] = mine
+			b.mu.Unlock()
+			return func() {
+				b.mu.Lock()
+				delete(b.writing, subject)
+				b.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// headerBlob marks the message that completes a blob, with the blob's size.
+// Chunks have it too, saying that they are parts.
+const (
+	headerBlob  = "Stoa-Blob"
+	headerParts = "Stoa-Parts"
+	part        = "part"
+)
+
+func (b *Blobs) write(ctx context.Context, subject string, r io.ReadSeeker, size int64) error {
+	_, err := b.complete(ctx, subject)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	// What a writer that died has left.
+	if _, err := b.l.Last(ctx, subject); err == nil {
+		if err := b.l.Purge(ctx, subject); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	var last uint64
+	var seqs []byte
+	buf := make([]byte, min(size, chunkSize))
+	for left := size; size > chunkSize && left > 0; left -= int64(len(buf)) {
+		buf = buf[:min(left, chunkSize)]
+		if _, err := io.ReadFull(r, buf); err != nil {
+			return err
+		}
+		seq, err := b.append(ctx, subject, buf, last, nats.Header{headerBlob: {part}})
+		if err != nil {
+			return err
+		}
+		seqs = binary.AppendUvarint(seqs, seq-last)
+		last = seq
+	}
+	header := nats.Header{headerBlob: {strconv.FormatInt(size, 10)}}
+	if size > chunkSize {
+		header.Set(headerParts, "1")
+	} else {
+		if _, err := io.ReadFull(r, buf); err != nil {
+			return err
+		}
+		seqs = buf
+	}
+	_, err = b.append(ctx, subject, seqs, last, header)
+	return err
+}
+
+// append writes the next message of a blob, if it is still ours.
+func (b *Blobs) append(ctx context.Context, subject string, data []byte, expect uint64, header nats.Header) (uint64, error) {
+	return b.l.expecting(ctx, &nats.Msg{Subject: subject, Data: data, Header: header}, subject, expect)
+}
+
+// whole is a blob that is there.
+type whole struct {
+	size  int64
+	data  []byte   // if it has one chunk
+	parts []uint64 // the sequences of its chunks, if it has more
+}
+
+func (b *Blobs) complete(ctx context.Context, subject string) (*whole, error) {
+	e, header, err := b.l.s.get(ctx, b.l.name, "read blob "+subject, getRequest{Last: subject})
+	if err != nil {
+		return nil, err
+	}
+	mark := header.Get(headerBlob)
+	if mark == part {
+		return nil, fmt.Errorf("read blob %s: %w: it was never completed", subject, ErrNotFound)
+	}
+	w := &whole{}
+	if w.size, err = strconv.ParseInt(mark, 10, 64); err != nil {
+		return nil, fmt.Errorf("read blob %s: its end has no size: %w", subject, err)
+	}
+	if header.Get(headerParts) == "" {
+		w.data = e.Data
+		return w, nil
+	}
+	for seq, rest := uint64(0), e.Data; len(rest) > 0; {
+		d, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return nil, fmt.Errorf("read blob %s: its list of chunks is damaged", subject)
+		}
+		seq, rest = seq+d, rest[n:]
+		w.parts = append(w.parts, seq)
+	}
+	return w, nil
+}
+
+// Get returns a blob and has checked its hash.
+func (b *Blobs) Get(ctx context.Context, owner, hash string) ([]byte, error) {
+	subject, err := b.subject(owner, hash)
+	if err != nil {
+		return nil, err
+	}
+	w, err := b.complete(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	data, err := b.read(ctx, subject, w, 0, w.size)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
+		return nil, fmt.Errorf("read blob %s: %w: its content has another hash", subject, ErrLost)
+	}
+	return data, nil
+}
+
+// Range returns up to n bytes of a blob from an offset on; fewer at its end.
+func (b *Blobs) Range(ctx context.Context, owner, hash string, off, n int64) ([]byte, error) {
+	subject, err := b.subject(owner, hash)
+	if err != nil {
+		return nil, err
+	}
+	if off < 0 || n < 0 {
+		return nil, fmt.Errorf("read blob %s: %d bytes from %d is no range", subject, n, off)
+	}
+	w, err := b.complete(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	off = min(off, w.size)
+	return b.read(ctx, subject, w, off, min(n, w.size-off))
+}
+
+func (b *Blobs) read(ctx context.Context, subject string, w *whole, off, n int64) ([]byte, error) {
+	if w.parts == nil {
+		if int64(len(w.data)) != w.size {
+			return nil, fmt.Errorf("read blob %s: %w", subject, ErrLost)
+		}
+		return w.data[off : off+n], nil
+	}
+	out := make([]byte, 0, n)
+	for i := off / chunkSize; int64(len(out)) < n; i++ {
+		if i >= int64(len(w.parts)) {
+			return nil, fmt.Errorf("read blob %s: %w: it has %d chunks", subject, ErrLost, len(w.parts))
+		}
+		e, err := b.l.Read(ctx, w.parts[i])
+		if err != nil {
+			return nil, fmt.Errorf("read blob %s: chunk %d: %w", subject, i, err)
+		}
+		want := min(chunkSize, w.size-i*chunkSize)
+		if e.Subject != subject || int64(len(e.Data)) != want {
+			return nil, fmt.Errorf("read blob %s: %w: chunk %d is not its own", subject, ErrLost, i)
+		}
+		from := max(0, off-i*chunkSize)
+		out = append(out, e.Data[from:min(want, from+n-int64(len(out)))]...)
+	}
+	return out, nil
+}
+
+// Size is that of a blob.
+func (b *Blobs) Size(ctx context.Context, owner, hash string) (int64, error) {
+	subject, err := b.subject(owner, hash)
+	if err != nil {
+		return 0, err
+	}
+	w, err := b.complete(ctx, subject)
+	if err != nil {
+		return 0, err
+	}
+	return w.size, nil
+}
+
+// Delete removes one blob of an owner.
+func (b *Blobs) Delete(ctx context.Context, owner, hash string) error {
+	subject, err := b.subject(owner, hash)
+	if err != nil {
+		return err
+	}
+	return b.l.Purge(ctx, subject)
+}
+
+// Purge removes all blobs of an owner.
+func (b *Blobs) Purge(ctx context.Context, owner string) error {
+	if err := checkName("owner", owner); err != nil {
+		return fmt.Errorf("blobs %s: %w", b.l.name, err)
+	}
+	return b.l.Purge(ctx, b.l.name+"."+owner+".>")
+}

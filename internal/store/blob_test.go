@@ -1,0 +1,160 @@
+package store_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+func blobs(t testing.TB, s *store.Store) (*store.Blobs, *store.Log) {
+	t.Helper()
+	ctx := ctxFor(t, 20*time.Second)
+	b, err := s.Blobs(ctx, "blob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, openLog(t, s, store.LogOptions{Name: "blob", Subjects: []string{"blob.>"}})
+}
+
+func noise(n int, seed uint64) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed)})
+	_, _ = r.Read(b)
+	return b
+}
+
+func TestBlobs(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := ctxFor(t, 60*time.Second)
+		b, l := blobs(t, s)
+		for i, n := range []int{0, 1, store.MaxEntry - 1, store.MaxEntry, store.MaxEntry + 1, 3*store.MaxEntry + 17} {
+			data := noise(n, uint64(i))
+			sum := sha256.Sum256(data)
+			hash, err := b.Put(ctx, "s1", data)
+			if err != nil || hash != hex.EncodeToString(sum[:]) {
+				t.Fatal(n, hash, err)
+			}
+			got, err := b.Get(ctx, "s1", hash)
+			if err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%d bytes: %d came back, %v", n, len(got), err)
+			}
+			if size, err := b.Size(ctx, "s1", hash); err != nil || size != int64(n) {
+				t.Error(n, size, err)
+			}
+			for _, r := range [][2]int{{0, 10}, {n / 2, store.MaxEntry}, {n - 1, 5}, {n, 5}, {n + 5, 1}, {store.MaxEntry - 3, 6}} {
+				off := min(max(r[0], 0), n)
+				want := data[off:min(off+r[1], n)]
+				if got, err := b.Range(ctx, "s1", hash, int64(max(r[0], 0)), int64(r[1])); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%d bytes from %d of %d: %d came, %v", r[1], r[0], n, len(got), err)
+				}
+			}
+			before, err := l.Usage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := b.PutFrom(ctx, "s1", bytes.NewReader(data)); err != nil || again != hash {
+				t.Error(again, err)
+			}
+			if after, err := l.Usage(ctx); err != nil || after != before {
+				t.Errorf("the same again wrote something: %+v, %+v, %v", before, after, err)
+			}
+			if _, err := b.Get(ctx, "s2", hash); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("another owner reads it: %v", err)
+			}
+		}
+		if _, err := b.Put(ctx, "s2", []byte("other")); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Purge(ctx, "s1"); err != nil {
+			t.Fatal(err)
+		}
+		if u, err := l.Usage(ctx); err != nil || u.Entries != 1 || u.Bytes > 500 {
+			t.Errorf("%+v, %v", u, err)
+		}
+	})
+}
+
+// broken fails in the middle of what is to be stored, on the second reading.
+type broken struct {
+	*bytes.Reader
+	seeks int
+}
+
+func (r *broken) Seek(off int64, whence int) (int64, error) {
+	r.seeks++
+	return r.Reader.Seek(off, whence)
+}
+
+func (r *broken) Read(p []byte) (int, error) {
+	if r.seeks > 0 && r.Len() <= store.MaxEntry {
+		return 0, errors.New("the writer dies")
+	}
+	return r.Reader.Read(p)
+}
+
+func TestHalfWrittenBlob(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := ctxFor(t, 60*time.Second)
+		b, l := blobs(t, s)
+		data := noise(4*store.MaxEntry, 7)
+		sum := sha256.Sum256(data)
+		hash := hex.EncodeToString(sum[:])
+		if _, err := b.PutFrom(ctx, "s", &broken{Reader: bytes.NewReader(data)}); err == nil {
+			t.Fatal("no error")
+		}
+		if u, err := l.Usage(ctx); err != nil || u.Entries != 3 {
+			t.Fatalf("%+v, %v: the test has not left a part", u, err)
+		}
+		if got, err := b.Get(ctx, "s", hash); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("half a blob is readable: %d bytes, %v", len(got), err)
+		}
+		if _, err := b.Size(ctx, "s", hash); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+		if _, err := b.Put(ctx, "s", data); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Get(ctx, "s", hash); err != nil || !bytes.Equal(got, data) {
+			t.Error(len(got), err)
+		}
+		if u, err := l.Usage(ctx); err != nil || u.Entries != 5 {
+			t.Errorf("%+v, %v: the part that was left is still there", u, err)
+		}
+	})
+}
+
+func TestOneBlobByMany(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := ctxFor(t, 60*time.Second)
+		one, l := blobs(t, s)
+		two, _ := blobs(t, s) // as another process would have it
+		data := noise(2*store.MaxEntry+5, 3)
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				if _, err := []*store.Blobs{one, two}[i%2].Put(ctx, "s", data); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		sum := sha256.Sum256(data)
+		if got, err := one.Get(ctx, "s", hex.EncodeToString(sum[:])); err != nil || !bytes.Equal(got, data) {
+			t.Error(len(got), err)
+		}
+		if u, err := l.Usage(ctx); err != nil || u.Entries != 4 {
+			t.Errorf("%+v, %v", u, err)
+		}
+	})
+}
+
+var _ io.ReadSeeker = (*broken)(nil)

@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// markerLife is how long the note of a deletion stays for those who watch. A
+// watch that was cut off for longer may miss it; Get never errs.
+const markerLife = time.Minute
+
+// BucketOptions describe a bucket.
+type BucketOptions struct {
+	Name    string
+	TTL     time.Duration // of every value; 0 means for ever. At least 1 s.
+	History int           // values kept of each key; 0 means 1
+}
+
+// Value is one value of a bucket. Its Data belongs to who gets it.
+type Value struct {
+	Key     string
+	Rev     uint64
+	Time    time.Time
+	Data    []byte
+	Deleted bool // the key was deleted, or its time was over; only from Watch
+}
+
+// Bucket holds the latest value of keys. Keys are parts of letters, digits,
+// - _ and =, with dots between them.
+type Bucket struct {
+	l   *Log
+	ttl time.Duration
+}
+
+// Bucket opens a bucket, making it if it is not there.
+func (s *Store) Bucket(ctx context.Context, o BucketOptions) (*Bucket, error) {
+	if err := checkName("bucket", o.Name); err != nil {
+		return nil, err
+	}
+	if o.TTL != 0 && o.TTL < time.Second {
+		return nil, fmt.Errorf("bucket %s: the engine counts in seconds: a value cannot live for %v", o.Name, o.TTL)
+	}
+	name := "bucket_" + o.Name
+	err := s.stream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxAge: o.TTL, MaxMsgsPerSubject: int64(max(o.History, 1)), MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgSize: -1,
+		Replicas: s.o.Replicas, AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerLife,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Bucket{l: &Log{s: s, name: name}, ttl: o.TTL}, nil
+}
+
+var keyForm = regexp.MustCompile(`^[A-Za-z0-9_=-]+(\.[A-Za-z0-9_=-]+)*$`)
+
+func (b *Bucket) subject(key string) (string, error) {
+	if !keyForm.MatchString(key) || len(key) > 512 {
+		return "", fmt.Errorf("bucket %s: %q is no key: use letters, digits, - _ = and dots between them, at most 512", b.l.name, key)
+	}
+	return b.l.name + "." + key, nil
+}
+
+// Get returns the value of a key.
+func (b *Bucket) Get(ctx context.Context, key string) (Value, error) {
+	v, err := b.last(ctx, key)
+	if err == nil && v.Deleted {
+		err = fmt.Errorf("read %s of %s: %w", key, b.l.name, ErrNotFound)
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// last returns what is known of a key, its deletion included.
+func (b *Bucket) last(ctx context.Context, key string) (Value, error) {
+	subject, err := b.subject(key)
+	if err != nil {
+		return Value{}, err
+	}
+	e, header, err := b.l.s.get(ctx, b.l.name, fmt.Sprintf("read %s of %s", key, b.l.name), getRequest{Last: subject})
+	if err != nil {
+		return Value{}, err
+	}
+	return b.value(e, header), nil
+}
+
+const (
+	headerTTL       = "Nats-TTL"
+	headerOperation = "KV-Operation"
+	headerMarker    = "Nats-Marker-Reason"
+	headerRollup    = "Nats-Rollup"
+)
+
+func (b *Bucket) value(e Entry, header nats.Header) Value {
+	v := Value{Key: strings.TrimPrefix(e.Subject, b.l.name+"."), Rev: e.Seq, Time: e.Time, Data: e.Data}
+	v.Deleted = header.Get(headerOperation) != "" || header.Get(headerMarker) != ""
+	// The engine removes what is over within seconds; until then it is over all the same.
+	if d, err := time.ParseDuration(header.Get(headerTTL)); err == nil && time.Since(e.Time) >= d {
+		v.Deleted = true
+	}
+	if b.ttl > 0 && time.Since(e.Time) >= b.ttl {
+		v.Deleted = true
+	}
+	if v.Deleted {
+		v.Data = nil
+	}
+	return v
+}
+
+// Put sets a value, whatever was there. It ends after ttl, in whole seconds;
+// 0 means with the bucket's TTL.
+func (b *Bucket) Put(ctx context.Context, key string, data []byte, ttl time.Duration) (rev uint64, err error) {
+	return b.put(ctx, key, data, ttl, nil)
+}
+
+// Create sets a value if there is none, else it returns a *Conflict.
+func (b *Bucket) Create(ctx context.Context, key string, data []byte, ttl time.Duration) (rev uint64, err error) {
+	for {
+		var expect uint64
+		v, err := b.last(ctx, key)
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return 0, err
+		case !v.Deleted:
+			return 0, &Conflict{Subject: key, Last: v.Rev}
+		default:
+			expect = v.Rev
+		}
+		rev, err = b.put(ctx, key, data, ttl, &expect)
+		if _, ok := errors.AsType[*Conflict](err); !ok {
+			return rev, err
+		}
+		// Someone was quicker, or a marker went: look again.
+	}
+}
+
+// Update sets a value if its revision is rev, else it returns a *Conflict.
+func (b *Bucket) Update(ctx context.Context, key string, data []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	return b.put(ctx, key, data, ttl, &rev)
+}
+
+func (b *Bucket) put(ctx context.Context, key string, data []byte, ttl time.Duration, expect *uint64) (uint64, error) {
+	m, err := b.message(key, ttl)
+	if err != nil {
+		return 0, err
+	}
+	m.Data = data
+	return b.publish(ctx, m, key, expect)
+}
+
+func (b *Bucket) message(key string, ttl time.Duration) (*nats.Msg, error) {
+	subject, err := b.subject(key)
+	if err != nil {
+		return nil, err
+	}
+	m := nats.NewMsg(subject)
+	if ttl > 0 {
+		m.Header.Set(headerTTL, strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10)+"s")
+	}
+	return m, nil
+}
+
+func (b *Bucket) publish(ctx context.Context, m *nats.Msg, key string, expect *uint64) (uint64, error) {
+	if expect == nil {
+		return b.l.publish(ctx, m)
+	}
+	rev, err := b.l.expecting(ctx, m, m.Subject, *expect)
+	if c, ok := errors.AsType[*Conflict](err); ok {
+		c.Subject = key
+	}
+	return rev, err
+}
+
+// Delete removes a key, if its revision is rev; 0 means any. It is no error if
+// there is none.
+func (b *Bucket) Delete(ctx context.Context, key string, rev uint64) error {
+	var expect *uint64
+	if rev != 0 {
+		expect = &rev
+	}
+	m, err := b.message(key, markerLife)
+	if err != nil {
+		return err
+	}
+	m.Header.Set(headerOperation, "PURGE")
+	m.Header.Set(headerRollup, "sub")
+	_, err = b.publish(ctx, m, key, expect)
+	return err
+}
+
+// Watch calls fn with the value of each key that begins with prefix and a dot
+// ("" means each), then current, then fn with each change, in order, until ctx
+// ends or fn returns an error, which it returns. A key with history comes once
+// per value.
+func (b *Bucket) Watch(ctx context.Context, prefix string, current func(), fn func(Value) error) error {
+	filter := b.l.name + ".>"
+	if prefix != "" {
+		subject, err := b.subject(prefix)
+		if err != nil {
+			return err
+		}
+		filter = subject + ".>"
+	}
+	next, err := b.l.scan(ctx, filter, 0, func(e Entry, h nats.Header) error {
+		if v := b.value(e, h); !v.Deleted {
+			return fn(v)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if current != nil {
+		current()
+	}
+	return b.l.tail(ctx, filter, next, func(e Entry, h nats.Header) error { return fn(b.value(e, h)) })
+}
