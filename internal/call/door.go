@@ -11,6 +11,7 @@ package call
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,7 @@ type Call struct {
 // Door is where calls pass.
 type Door struct {
 	metrics  *obs.Metrics
+	log      *slog.Logger // nil: none
 	argBytes atomic.Int64
 }
 
@@ -46,6 +48,11 @@ func New(m *obs.Metrics, argBytes int) *Door {
 	d.Bound(argBytes)
 	return d
 }
+
+// LogTo makes the door log what became of calls: one that could not be made as
+// a warning where its upstream failed, the rest as details. It is called
+// before the first call.
+func (d *Door) LogTo(l *slog.Logger) { d.log = l }
 
 // Bound changes the bound of a tool's arguments; 0 means 8 MiB.
 func (d *Door) Bound(argBytes int) {
@@ -59,7 +66,7 @@ func (d *Door) Bound(argBytes int) {
 func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	began := time.Now()
 	resp, err := d.pass(ctx, c)
-	d.count(c, resp, err, time.Since(began))
+	d.count(ctx, c, resp, err, time.Since(began))
 	return resp, err
 }
 
@@ -139,7 +146,7 @@ func validate(it *catalog.Item, args []byte) error {
 }
 
 // count records how a call went.
-func (d *Door) count(c *Call, resp mcp.Response, err error, took time.Duration) {
+func (d *Door) count(ctx context.Context, c *Call, resp mcp.Response, err error, took time.Duration) {
 	kind, tool := "", c.Req.Method
 	switch {
 	case err != nil:
@@ -153,6 +160,9 @@ func (d *Door) count(c *Call, resp mcp.Response, err error, took time.Duration) 
 	}
 	if d.metrics != nil {
 		d.metrics.Call(c.Upstream.Name(), tool, kind, took)
+	}
+	if level := levelOf(kind); d.log != nil && d.log.Enabled(ctx, level) {
+		d.tell(ctx, level, c, tool, kind, err, took)
 	}
 }
 

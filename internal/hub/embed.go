@@ -75,7 +75,7 @@ func (h *Hub) AddModule(name string, m mcp.Handler) (*upstream.Upstream, error) 
 	if h.pool.Get(name) != nil {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: name, Msg: "a server has this name", Hint: "Rename that server."}
 	}
-	return h.pool.Add(upstream.Options{Name: name, Title: name, Handler: m, Logger: h.log})
+	return h.pool.Add(upstream.Options{Name: name, Title: name, Handler: m, Logger: h.logger("upstream")})
 }
 
 // Tools is what can be called now.

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // debounce is how long to wait for more changes: a file is written in several
@@ -21,7 +23,7 @@ const debounce = 200 * time.Millisecond
 // comes, until ctx ends. What changed, or why it was refused, is logged; a
 // config that is wrong or refused leaves the hub as it is.
 func (h *Hub) Follow(ctx context.Context, o config.Options, again <-chan os.Signal) {
-	f := follower{h: h, o: o}
+	f := follower{h: h, o: o, log: h.logger("config")}
 	f.watch()
 	defer f.close()
 	late := time.NewTimer(0) // what changed before we watched
@@ -37,7 +39,7 @@ func (h *Hub) Follow(ctx context.Context, o config.Options, again <-chan os.Sign
 				late.Reset(debounce)
 			}
 		case err := <-f.errors():
-			h.log.Warn("watch the config", "err", err)
+			f.log.Warn("watch the config", "err", err)
 			late.Reset(debounce) // events may have been lost
 		case <-late.C:
 			f.reload()
@@ -48,6 +50,7 @@ func (h *Hub) Follow(ctx context.Context, o config.Options, again <-chan os.Sign
 // follower is one Follow.
 type follower struct {
 	h       *Hub
+	log     *slog.Logger
 	o       config.Options
 	w       *fsnotify.Watcher // nil if there can be none
 	matters func(path string) bool
@@ -79,7 +82,7 @@ func (f *follower) watch() {
 	if f.w == nil && f.matters == nil {
 		if f.w, err = fsnotify.NewWatcher(); err != nil {
 			f.w = nil
-			f.h.log.Warn("config files cannot be watched; SIGHUP reads them again", "err", err)
+			f.log.Warn("config files cannot be watched; SIGHUP reads them again", "err", err)
 		}
 	}
 	var folders []string
@@ -93,7 +96,7 @@ func (f *follower) watch() {
 			continue
 		}
 		if err := f.w.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			f.h.log.Warn("a folder of the config cannot be watched; SIGHUP reads it again", "folder", dir, "err", err)
+			f.log.Warn("a folder of the config cannot be watched; SIGHUP reads it again", "folder", dir, "err", err)
 		}
 	}
 	for _, dir := range watched {
@@ -105,7 +108,7 @@ func (f *follower) watch() {
 
 // reload reads the config again and puts it into effect.
 func (f *follower) reload() {
-	log := f.h.log
+	log := f.log.With(obs.KeyAction, "reload")
 	cfg, notes, err := config.Load(f.o)
 	if err == nil {
 		var changes []Change

@@ -31,6 +31,10 @@ import (
 type Options struct {
 	Config *config.Config
 	Logger *slog.Logger // nil discards
+	// Logs is what to log with, in place of Logger; the hub writes its files
+	// from when it holds its data folder until it closes. nil means one of its
+	// own over Logger.
+	Logs *obs.Logs
 	// Version is what the hub says that it is; "" means mcp.Release.
 	Version string
 	// Temporary hubs have no data folder: they keep nothing, take no lock and
@@ -52,6 +56,7 @@ type Hub struct {
 	version  string
 	cfg      *config.Config
 	log      *slog.Logger
+	logs     *obs.Logs
 	data     *dataDir // nil in a temporary hub
 	tokens   auth.Verifier
 	cat      *catalog.Catalog
@@ -79,11 +84,11 @@ type Hub struct {
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
-	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, log: opts.Logger, listens: opts.Ready, environ: opts.Environ}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
+	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
+	err := h.takeLogs(opts)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	if !opts.Temporary {
 		if h.data, err = openData(h.cfg.Data); err != nil {
 			return nil, err
@@ -100,6 +105,7 @@ func Open(opts Options) (*Hub, error) {
 		}
 		return nil, fmt.Errorf("open metrics: %w", err)
 	}
+	h.writeLogs()
 	h.cat = catalog.New(50 * time.Millisecond)
 	var key []byte
 	if h.data != nil {
@@ -107,6 +113,7 @@ func Open(opts Options) (*Hub, error) {
 	}
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
 	h.door = call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
+	h.door.LogTo(h.logger("call"))
 	patience := time.Second
 	if opts.Temporary { // its client waits for it anyway
 		patience = 5 * time.Second
@@ -177,7 +184,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		err = h.data.announce(h.Addresses(), h.config().Hash())
 	}
 	if err == nil {
-		h.log.Info("hub is ready", "address", h.Addresses(), "upstreams", len(h.pool.All()))
+		h.log.Info("hub is ready", obs.KeyAction, "listen", "address", h.Addresses(), "upstreams", len(h.pool.All()))
 		if h.listens != nil {
 			h.listens(h.Addresses())
 		}
@@ -264,6 +271,8 @@ func (h *Hub) Close() {
 	if err := h.metrics.Close(); err != nil {
 		h.log.Warn("close metrics", "err", err)
 	}
+	h.log.Info("hub has stopped", obs.KeyAction, "stop")
+	h.logs.Close()
 	if h.data != nil {
 		h.data.close()
 	}

@@ -27,6 +27,8 @@ type report struct {
 	Gateway   probed     `json:"gateway"`
 	Upstreams []agentRow `json:"upstreams"`
 	Pool      any        `json:"pool"`
+
+	Health []healthItem `json:"health,omitempty"`
 }
 
 type probed struct {
@@ -68,7 +70,7 @@ func (h *Hub) look(ctx context.Context) report {
 		return h.ready.last
 	}
 	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
-	rep := report{Pool: h.pool.Stats(), Upstreams: []agentRow{}}
+	rep := report{Pool: h.pool.Stats(), Health: h.health(), Upstreams: []agentRow{}}
 	states := h.router.Agents(auth.Local)
 	rows := make([]agentRow, len(states))
 	var wg sync.WaitGroup

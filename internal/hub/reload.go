@@ -130,9 +130,10 @@ func enabled(c *config.Config, name string) *config.Server {
 
 // options are those of the upstreams that a config has enabled.
 func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
+	log := h.logger("upstream")
 	for i := range cfg.Servers {
 		if s := &cfg.Servers[i]; s.Enabled {
-			all = append(all, upstreamOptions(cfg, s, h.environ, h.log))
+			all = append(all, upstreamOptions(cfg, s, h.environ, log))
 		}
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func (h *Hub) server(ln net.Listener) (*http.Server, error) {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		MaxHeaderBytes:    h.cfg.Limits.HeaderBytes,
-		ErrorLog:          httpLog(h.log),
+		ErrorLog:          httpLog(h.logger("http")),
 	}
 	if h.cfg.TLS.Cert != "" {
 		pair := cert.NewPair(h.cfg.TLS.Cert, h.cfg.TLS.Key)
@@ -56,7 +57,7 @@ func isLoopback(a net.Addr) bool {
 func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	g, err := auth.NewGuard(auth.Options{
 		Loopback: loopback, Hosts: h.cfg.Auth.Hosts, Origins: h.cfg.Auth.Origins,
-		Verifier: h.tokens, Logger: h.log,
+		Verifier: h.tokens, Logger: h.logger("auth"),
 	})
 	if err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 			if p == nil || p == http.ErrAbortHandler {
 				return
 			}
-			h.log.Error("panic in a request", "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
+			h.log.Error("panic in a request", obs.KeyAction, "serve", "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
 			h.metrics.Call("", r.URL.Path, fault.Internal.String(), 0)
 			w.WriteHeader(http.StatusInternalServerError) // no effect if an answer has begun
 			w.Write(wire.AppendError(nil, nil, fault.New(fault.Internal, "", "the request made the hub stumble").Wire(false)))
@@ -117,7 +118,7 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 
 // panicked takes note of a handler that panicked where recovered cannot see it.
 func (h *Hub) panicked(p any, stack []byte) {
-	h.log.Error("panic in a request", "err", p, "stack", string(stack))
+	h.log.Error("panic in a request", obs.KeyAction, "serve", "err", p, "stack", string(stack))
 	h.metrics.Call("", "", fault.Internal.String(), 0)
 }
 

@@ -132,7 +132,7 @@ func (b *httpBatch) answer(ctx context.Context, m *wire.Message) (Response, erro
 		client = b.s.client
 	}
 	return handle(ctx, b.x.h, &Request{
-		Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
+		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
 		Client: client, Token: progressToken(m), Stream: b.st, Session: b.x.session(m),
 	}, b.x.e.opts.Panicked)
 }

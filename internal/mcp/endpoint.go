@@ -211,7 +211,7 @@ func (x *exchange) stream(ctx context.Context, modern bool, s *session) *httpStr
 // run answers a request by the handler.
 func (x *exchange) run(ctx context.Context, st *httpStream, client *Client) {
 	req := &Request{
-		Method: x.m.Method, Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta,
+		Method: x.m.Method, ID: x.m.ID, Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta,
 		Client: client, Token: progressToken(x.m), Stream: st, Session: x.session(x.m),
 	}
 	if client.Era == Modern {

@@ -291,7 +291,7 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 		}
 	}
 	req := &Request{
-		Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
+		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
 		Client: client, Token: progressToken(m), Stream: &pipeStream{p: p, asks: !modern}, Session: sessionOf(m, p.opts.Session),
 	}
 	if modern {

@@ -86,6 +86,7 @@ type Stream interface {
 // Request is one request on its way from a client to a server.
 type Request struct {
 	Method   string
+	ID       []byte       // as the client gave it, raw; nil for one of our own
 	Params   []byte       // raw object; nil if absent
 	Fields   []wire.Field // members of Params
 	Meta     []wire.Field // members of Params._meta

@@ -1,0 +1,68 @@
+package hub
+
+import (
+	"log/slog"
+	"path/filepath"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/obs"
+)
+
+// LogDir is the folder of a hub's log files.
+func LogDir(cfg *config.Config) string {
+	if cfg.Log.File.Directory != "" {
+		return cfg.Log.File.Directory
+	}
+	return filepath.Join(cfg.Data, "logs")
+}
+
+// takeLogs makes the log of o the hub's, or one over the logger of o.
+func (h *Hub) takeLogs(o Options) error {
+	h.logs = o.Logs
+	if h.logs == nil {
+		over := obs.LogOptions{Level: h.cfg.Log.Level}
+		if o.Logger != nil {
+			over.Handler = o.Logger.Handler()
+		}
+		var err error
+		if h.logs, err = obs.NewLogs(over); err != nil {
+			return err
+		}
+	}
+	h.log = h.logger("hub")
+	return nil
+}
+
+// writeLogs begins the log files. Only who holds the lock of the data folder
+// may: two writers would cut each other's files.
+func (h *Hub) writeLogs() {
+	if file := h.cfg.Log.File; h.data != nil && file.Enabled {
+		h.logs.Open(obs.Files{Dir: LogDir(h.cfg), MaxSize: int64(file.MaxSize), RetentionDays: file.RetentionDays})
+	}
+}
+
+// Logs is what was logged, for those who may see it.
+func (h *Hub) Logs() *obs.Logs { return h.logs }
+
+// logger is that of one part of the hub.
+func (h *Hub) logger(component string) *slog.Logger {
+	return obs.Component(h.logs.Logger(), component)
+}
+
+// healthItem is a condition of the hub itself that a person should know of.
+type healthItem struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Hint     string `json:"hint"`
+}
+
+// health lists what is not as it should be.
+func (h *Hub) health() []healthItem {
+	var out []healthItem
+	if err := h.logs.Trouble(); err != nil {
+		out = append(out, healthItem{"log_files", "warning", "log files cannot be written: " + err.Error(),
+			"Make room, give the folder to the hub's user, or choose another with AIUR_LOG_DIRECTORY or log.file.directory."})
+	}
+	return out
+}
