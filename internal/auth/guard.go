@@ -102,7 +102,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *
 			return who
 		}
 		if !errors.Is(err, ErrBadToken) {
-			g.opt.Logger.Error("token could not be checked", "err", err)
+			g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
 			refuse(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
 			return nil
 		}
@@ -123,7 +123,7 @@ func (g *Guard) verify(ctx context.Context, token string) (*Principal, error) {
 func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	wait, first := g.fails.failed(r.RemoteAddr)
 	if first {
-		g.opt.Logger.Warn("too many bad tokens from one address", "remote", r.RemoteAddr)
+		g.opt.Logger.Warn("too many bad tokens from one address", "action", "authenticate", "remote", r.RemoteAddr)
 	}
 	if wait > 0 {
 		seconds := int((wait + time.Second - 1) / time.Second)

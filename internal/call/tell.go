@@ -50,7 +50,7 @@ func Attrs(r *mcp.Request) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 9)
 	switch {
 	case r.Session != "":
-		attrs = append(attrs, slog.String(obs.KeySession, r.Session))
+		attrs = append(attrs, slog.String(obs.KeySession, shortened(r.Session)))
 	case r.Client != nil && r.Client.Connection != "":
 		attrs = append(attrs, slog.String(obs.KeySession, shortened(r.Client.Connection)))
 	}
@@ -67,14 +67,14 @@ func Attrs(r *mcp.Request) []slog.Attr {
 	return attrs
 }
 
-// shortened tells connections apart without telling what would let another use
-// one.
-func shortened(connection string) string {
+// shortened tells sessions and connections apart without telling what would let
+// another use one.
+func shortened(name string) string {
 	const enough = 13 // "pipe-" and eight more
-	if len(connection) <= enough {
-		return connection
+	if len(name) <= enough {
+		return name
 	}
-	return connection[:enough] + "…"
+	return strings.ToValidUTF8(name[:enough], "") + "…"
 }
 
 // origin reads the traceparent of a request: version, trace, parent and flags,

@@ -33,6 +33,7 @@ type grammar struct {
 	Prompts   promptsCmd   `cmd:"" help:"List prompts, or get one."`
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
 	Doctor    doctorCmd    `cmd:"" help:"Examine the servers as a client would, and say what to do."`
+	Logs      logsCmd      `cmd:"" help:"Show the hub's log files, also when it does not run."`
 	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`
 	Token     tokenCmd     `cmd:"" help:"Make, list or revoke tokens for clients on other machines."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

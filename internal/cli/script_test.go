@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 			"frames": cmdFrames,
 			"occupy": cmdOccupy,
 			"save":   cmdSave,
+			"fill":   cmdFill,
 		},
 	})
 }
@@ -306,4 +307,19 @@ func cmdSave(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: save variable")
 	}
 	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+}
+
+// fill FILE N makes a log file of at least N bytes.
+func cmdFill(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fill file bytes")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, `{"time":%q,"level":"INFO","msg":"filler %d"}`+"\n", time.Now().Format(time.RFC3339Nano), i)
+	}
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o700))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
 }

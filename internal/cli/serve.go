@@ -16,28 +16,14 @@ import (
 	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
-	"github.com/stoahub/stoa/internal/obs"
 )
 
 type serveCmd struct {
 	files
 	listenFlag
+	modes
 	Launched bool `hidden:"" help:"A client has launched this hub: keep what is printed short."`
 	Leash    bool `hidden:"" help:"End when stdin has ended and no client is attached."`
-}
-
-// openHub opens a hub by a config, and logs what the config's files say that
-// is worth a look.
-func openHub(s std, cfg *config.Config, notes []config.Note, opts hub.Options) (*hub.Hub, error) {
-	log, err := obs.Logger(s.err, cfg.Log.Level, cfg.Log.Format)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range notes {
-		log.Info("config note", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
-	}
-	opts.Config, opts.Logger, opts.Version = cfg, log, version()
-	return hub.Open(opts)
 }
 
 func (c *serveCmd) Run(ctx context.Context, s std) error {
@@ -55,8 +41,8 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		}
 		defer release()
 	}
-	h, err := openHub(s, cfg, notes, hub.Options{Ready: func(addresses []string) {
-		if isTerminal(s.err) {
+	h, err := openHub(s, c.modes, cfg, notes, hub.Options{Ready: func(addresses []string) {
+		if !c.Quiet && isTerminal(s.err) {
 			fmt.Fprint(s.err, banner(addresses, cfg))
 		}
 	}})
@@ -66,7 +52,7 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 	defer h.Close()
 	defer c.follow(ctx, h)()
 	defer context.AfterFunc(ctx, func() {
-		if isTerminal(s.err) {
+		if !c.Quiet && isTerminal(s.err) {
 			s.note("letting running calls end; the same signal again stops at once")
 		}
 	})()

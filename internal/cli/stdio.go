@@ -60,8 +60,7 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 
 // local serves a hub of this process.
 func (c *stdioCmd) local(ctx context.Context, s std, in io.Reader, cfg *config.Config, notes []config.Note) error {
-	cfg.Log.Level = c.level(cfg)
-	h, err := openHub(s, cfg, notes, hub.Options{Temporary: true})
+	h, err := openHub(s, modes{c.Quiet, c.Verbose}, cfg, notes, hub.Options{Temporary: true})
 	if err != nil {
 		return err
 	}
@@ -70,22 +69,14 @@ func (c *stdioCmd) local(ctx context.Context, s std, in io.Reader, cfg *config.C
 		MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers, Session: c.Session})
 }
 
-func (c *stdioCmd) level(cfg *config.Config) string {
-	switch {
-	case c.Quiet:
-		return "error"
-	case c.Verbose:
-		return "debug"
-	}
-	return cfg.Log.Level
-}
-
 // attach pumps between the client and a hub.
 func (c *stdioCmd) attach(ctx context.Context, s std, in io.Reader, cfg *config.Config) error {
-	log, err := obs.Logger(s.err, c.level(cfg), cfg.Log.Format)
+	_, least := modes{c.Quiet, c.Verbose}.levels(cfg)
+	log, err := obs.Logger(s.err, least, cfg.Log.Format)
 	if err != nil {
 		return err
 	}
+	log = obs.Component(log, "attach")
 	f := &finder{reach: &c.reach, cfg: cfg, log: log, said: map[string]bool{}}
 	// The name is as good as a password to what the session holds, and lasts as
 	// long as we do: a hub that comes after this one knows us by it.

@@ -119,7 +119,7 @@ func (u *Upstream) setState(s State, err error) {
 // is being closed is none at all. Called with mu held.
 func (u *Upstream) logState(s State, err error) {
 	level := slog.LevelInfo
-	attrs := []any{"upstream", u.opts.Name, "state", string(s)}
+	attrs := []any{"action", "connect", "upstream", u.opts.Name, "state", string(s)}
 	if s == Failed {
 		level = slog.LevelWarn
 		if err != nil {
@@ -151,6 +151,6 @@ func (u *Upstream) health(code, format string, args ...any) {
 	u.notes[code] = text
 	u.mu.Unlock()
 	if !known {
-		u.opts.Logger.Warn("upstream health", "upstream", u.opts.Name, "code", code, "text", text)
+		u.opts.Logger.Warn("upstream health", "action", "watch", "upstream", u.opts.Name, "code", code, "text", text)
 	}
 }
