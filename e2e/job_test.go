@@ -12,8 +12,9 @@ import (
 
 // job is what client.mjs is told to do; target and steps are the parts that tests vary.
 type job struct {
-	SDK  string `json:"sdk"`
-	Mode string `json:"mode"`
+	SDK     string `json:"sdk"`
+	Mode    string `json:"mode"`
+	Version string `json:"version,omitempty"` // asked for by v1; its newest if empty
 	target
 	Elicit map[string]any   `json:"elicit"`
 	Sample string           `json:"sample"`
@@ -73,19 +74,20 @@ type expectation struct {
 // dialect is a client: an SDK, how it negotiates, and the version it must end up with.
 type dialect struct {
 	name, sdk, mode, version string
+	pinned                   string // the version that it asks for, where that is not its newest
 }
 
 var dialects = []dialect{
-	{"v1", "v1", "legacy", legacy},
-	{"v2-legacy", "v2", "legacy", legacy},
-	{"v2-auto", "v2", "auto", modern},
+	{name: "v1", sdk: "v1", mode: "legacy", version: legacy},
+	{name: "v2-legacy", sdk: "v2", mode: "legacy", version: legacy},
+	{name: "v2-auto", sdk: "v2", mode: "auto", version: modern},
 }
 
 // perform connects as the dialect, runs the steps in one connection and judges each.
 func perform(t *testing.T, set toolset, d dialect, to target, expected []expectation) {
 	t.Helper()
 	j := job{
-		SDK: d.sdk, Mode: d.mode, target: to,
+		SDK: d.sdk, Mode: d.mode, Version: d.pinned, target: to,
 		Elicit: map[string]any{"username": "ada", "name": "Ada"},
 		Sample: "forty-two",
 		Roots:  []map[string]any{{"uri": "file:///colonnade", "name": "colonnade"}},

@@ -50,13 +50,14 @@ func modernly(m message) message {
 // wire carries one client's messages. The outcome of a notification is empty.
 type wire func(t *testing.T, m message) outcome
 
-// TestVersions has a client without an SDK speak each version of the protocol over both transports of the hub.
+// TestVersions has a client without an SDK speak each version of the protocol over all transports of the hub.
 func TestVersions(t *testing.T) {
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	for _, version := range versions {
 		t.Run(version+"/http", func(t *testing.T) { converse(t, (&rawHTTP{url: h.merged(), version: version}).send, version) })
 		t.Run(version+"/stdio", func(t *testing.T) { converse(t, rawStdio(t, set, h), version) })
+		t.Run(version+"/ws", func(t *testing.T) { converse(t, rawSocket(t, h), version) })
 	}
 }
 

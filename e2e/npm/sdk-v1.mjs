@@ -12,6 +12,13 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 
+// pin has the client ask for an older version than its newest, which the SDK itself has no option for.
+function pin(transport, protocolVersion) {
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) =>
+    send(message.method === 'initialize' ? { ...message, params: { ...message.params, protocolVersion } } : message, options);
+}
+
 export async function connect(job, peer) {
   const client = new Client({ name: 'stoa-e2e-v1', version: '1.0.0' }, { capabilities: peer.capabilities });
   client.setRequestHandler(ElicitRequestSchema, request => peer.answer(request));
@@ -33,6 +40,7 @@ export async function connect(job, peer) {
     version = value;
     tell?.(value);
   };
+  if (job.version) pin(transport, job.version);
   await client.connect(transport);
 
   return {
