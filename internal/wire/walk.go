@@ -4,13 +4,14 @@ import "errors"
 
 // A Node is one value that a walk comes to.
 type Node struct {
-	Kind  byte   // its first byte: '{', '[', '"', 't', 'f', 'n', and '0' for every number
-	Start int    // where its text begins
-	End   int    // where its text ends; 0 for a container that is being entered
-	Name  []byte // of a member, unescaped; nil for what is none
-	Index int    // its place among its siblings
-	Depth int    // 0 for the outermost value
-	Len   int    // the children of a container that is left, if they were walked
+	Kind   byte   // its first byte: '{', '[', '"', 't', 'f', 'n', and '0' for every number
+	Start  int    // where its text begins
+	End    int    // where its text ends; 0 for a container that is being entered
+	Name   []byte // of a member, unescaped; nil for what is none
+	NameAt int    // where the name of a member begins
+	Index  int    // its place among its siblings
+	Depth  int    // 0 for the outermost value
+	Len    int    // the children of a container that is left, if they were walked
 }
 
 // Next says how a walk goes on.
@@ -35,7 +36,7 @@ var errStop = errors.New("stop")
 func Walk(b []byte, enter, leave func(Node) Next) error {
 	w := walker{scanner{b: b, maxDepth: MaxDepth, lax: 1}, enter, leave}
 	w.space()
-	switch err := w.node(nil, 0); {
+	switch err := w.node(nil, 0, 0); {
 	case err == errStop:
 		return nil
 	case err != nil:
@@ -51,8 +52,8 @@ type walker struct {
 	enter, leave func(Node) Next
 }
 
-func (w *walker) node(name []byte, index int) error {
-	n := Node{Kind: w.peek(), Start: w.pos, Name: name, Index: index, Depth: w.depth}
+func (w *walker) node(name []byte, nameAt, index int) error {
+	n := Node{Kind: w.peek(), Start: w.pos, Name: name, NameAt: nameAt, Index: index, Depth: w.depth}
 	if n.Kind != '{' && n.Kind != '[' {
 		return w.leaf(n)
 	}
@@ -93,13 +94,13 @@ func (w *walker) children(kind byte) (count int, err error) {
 	if kind == '[' {
 		err = w.array(func() error {
 			count++
-			return w.node(nil, count-1)
+			return w.node(nil, 0, count-1)
 		})
 		return count, err
 	}
 	err = w.object(func(name []byte) error {
 		count++
-		return w.node(name, count-1)
+		return w.node(name, w.nameAt, count-1)
 	})
 	return count, err
 }

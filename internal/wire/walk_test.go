@@ -116,6 +116,11 @@ func checkWalk(t interface{ Errorf(string, ...any) }, b []byte) {
 		if n.Depth != open {
 			t.Errorf("%s: depth %d with %d open", b, n.Depth, open)
 		}
+		if n.Name != nil {
+			if name := bytes.TrimRight(b[n.NameAt:n.Start], " \t\r\n:"); unquote(string(name)) != string(n.Name) {
+				t.Errorf("%s: %s is not the name %q", b, name, n.Name)
+			}
+		}
 		if n.Kind == '{' || n.Kind == '[' {
 			open++
 		} else {
