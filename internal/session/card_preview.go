@@ -256,8 +256,7 @@ func jsonCost(r rune, n int) int {
 // between them how much is left out, or the head alone where there is no room
 // for more, or "".
 func shorten(s string, budget int, cost cost, lines bool) string {
-	head, fits := prefix(s, budget, cost)
-	if fits {
+	if _, fits := prefix(s, budget, cost); fits {
 		return s
 	}
 	note := func(middle string) string {
@@ -269,13 +268,14 @@ func shorten(s string, budget int, cost cost, lines bool) string {
 	}
 	room := budget - len(note(s)) - 2 // a line break may cost two
 	if room < 24 {
-		if head, _ = prefix(s, budget-len("…"), cost); head == 0 && budget < len("…") {
+		if budget < len("…") {
 			return ""
 		}
+		head, _ := prefix(s, budget-len("…"), cost)
 		return s[:head] + "…"
 	}
 	tail := suffix(s, room/3, cost)
-	head, _ = prefix(s[:len(s)-tail], room-room/3, cost)
+	head, _ := prefix(s[:len(s)-tail], room-room/3, cost)
 	middle := s[head : len(s)-tail]
 	return s[:head] + note(middle) + s[len(s)-tail:]
 }

@@ -148,6 +148,19 @@ func genDocument(depth int) *rapid.Generator[string] {
 	}))
 }
 
+// Every budget is kept to, also those where the last byte decides.
+func TestPreviewBudgets(t *testing.T) {
+	for _, raw := range []string{
+		rows(4), `{"a":1,"bb":"` + strings.Repeat(`x\t`, 50) + `","ccc":[1,2,3],"dddd":{"e":null}}`, `[` + strings.Repeat("1,", 200) + `2]`,
+		`{"a":"` + strings.Repeat("a", 60) + `","b":"` + strings.Repeat("b", 60) + `"}`, `["` + strings.Repeat("é", 90) + `",[[["` + strings.Repeat("z", 90) + `"]]]]`,
+		`"` + strings.Repeat(`é\n`, 80) + `"`, `{"` + strings.Repeat(`\u0001`, 60) + `":` + rows(2) + `}`,
+	} {
+		for budget := range len(raw) + 2 {
+			checkPreview(t, []byte(raw), budget)
+		}
+	}
+}
+
 func TestPropertyPreview(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		checkPreview(t, []byte(genDocument(3).Draw(t, "document")), rapid.IntRange(0, 600).Draw(t, "budget"))

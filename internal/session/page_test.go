@@ -92,6 +92,23 @@ func TestPageNotes(t *testing.T) {
 	}
 }
 
+// No page is larger than it may be, also where the last byte decides.
+func TestPageBytes(t *testing.T) {
+	tabs := strings.Repeat("\t", 7)
+	docs := map[Unit]string{
+		Elements: "[" + strings.Repeat("1,", 300) + "2]", Members: "{" + strings.Repeat(`"k":1,`, 300) + `"z":2}`,
+		Characters: string(wire.Quote(strings.Repeat(tabs+"é", 90))), Lines: string(wire.Quote(strings.Repeat(tabs+"é\n", 90))),
+	}
+	for unit, doc := range docs {
+		for size := minPage; size < minPage+30; size++ {
+			p, err := PageOf([]byte(doc), nil, Range{Unit: unit, Bytes: size})
+			if err != nil || len(p.Data) > size || len(p.Data) < size-20 || p.Note != "" {
+				t.Errorf("%s in %d bytes: %d, %s %v", unit, size, len(p.Data), p.Note, err)
+			}
+		}
+	}
+}
+
 // Pages put together give the whole.
 func TestPropertyPages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,7 @@ type splice struct {
 	start, end int
 	with       []byte
 	depth      int  // of the value that is replaced
-	ref        bool // it is the first member $ref of an object that may turn out to have no other
+	ref        bool // it is the member $ref of an object that may turn out to have no other
 }
 
 // Resolve replaces each reference in args, and each object whose only member
@@ -90,7 +90,7 @@ func (r *resolver) enter(n wire.Node) wire.Next {
 		}
 		if ok {
 			r.used++
-			r.add(splice{n.Start, n.End, data, n.Depth, n.Index == 0 && string(n.Name) == refName})
+			r.add(splice{n.Start, n.End, data, n.Depth, string(n.Name) == refName})
 		}
 	}
 	return wire.Into

@@ -55,6 +55,7 @@ func TestResolve(t *testing.T) {
 		{"object form with more", `{"a":{"$ref":"@num","x":1},"b":{"x":1,"$ref":"@num"}}`, `{"a":{"$ref":1.50,"x":1},"b":{"x":1,"$ref":1.50}}`, 2},
 		{"object form within another", `{"$ref":{"$ref":"@num"}}`, `{"$ref":1.50}`, 1},
 		{"object form of something deeper", `{"a":{"b":["@num"]},"$ref":{"x":"@num"}}`, `{"a":{"b":[1.50]},"$ref":{"x":1.50}}`, 2},
+		{"object form with more, alone in another", `{"a":[{"$ref":"@num","x":1}]}`, `{"a":[{"$ref":1.50,"x":1}]}`, 1},
 		{"object form of a list", `{"$ref":["@num"]}`, `{"$ref":[1.50]}`, 1},
 		{"object form escaped", `{"a":{"$ref":"@@num"},"b":{"$ref":"#/defs/x"}}`, `{"a":{"$ref":"@num"},"b":{"$ref":"#/defs/x"}}`, 0},
 		{"the whole is a reference", `"@num"`, `1.50`, 1},
@@ -141,12 +142,13 @@ func TestResolveLimits(t *testing.T) {
 		t.Errorf("%d questions for one value", asked)
 	}
 	for _, c := range []struct {
-		max int
-		ok  bool
-	}{{10, true}, {9, false}} {
-		out, _, err := Resolve([]byte(`{"a":"@x"}`), c.max, func(Reference) ([]byte, error) { return []byte("1234"), nil })
+		args string
+		max  int
+		ok   bool
+	}{{`{"a":"@x"}`, 10, true}, {`{"a":"@x"}`, 9, false}, {`{"a":{"$ref":"@x"}}`, 10, true}, {`{"a":{"$ref":"@x"}}`, 9, false}} {
+		out, _, err := Resolve([]byte(c.args), c.max, func(Reference) ([]byte, error) { return []byte("1234"), nil })
 		if (err == nil) != c.ok {
-			t.Errorf("limit %d: %s, %v", c.max, out, err)
+			t.Errorf("%s, limit %d: %s, %v", c.args, c.max, out, err)
 		}
 	}
 }
