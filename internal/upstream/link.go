@@ -26,9 +26,12 @@ type link struct {
 	conn  mcp.Conn
 	hello *mcp.Hello
 	proc  *process
-	born  time.Time
-	used  atomic.Int64 // unix nanoseconds
-	busy  atomic.Int32 // calls that use it
+	// speaks is what the probe found out that the upstream speaks; 0 if this
+	// connection was made without.
+	speaks mcp.Eras
+	born   time.Time
+	used   atomic.Int64 // unix nanoseconds
+	busy   atomic.Int32 // calls that use it
 
 	listen chan struct{} // a token makes the listen stream open anew with what is wanted now
 	heard  reached       // modern: up to which change of subs the listen stream has what is wanted
@@ -147,8 +150,7 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 	hello, err := mcp.Discover(pctx, conn)
 	cancel()
 	if err == nil {
-		u.eras.Store(uint32(hello.Eras()))
-		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
+		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, speaks: hello.Eras(), born: time.Now(), listen: make(chan struct{}, 1)}, nil
 	}
 	rejected, _ := errors.AsType[*mcp.Rejected](err)
 	modern := rejected != nil && rejected.Eras() == mcp.Eras(mcp.Modern) // by its own words, whatever else is wrong
@@ -161,14 +163,13 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 		// The probe may have upset it: begin anew.
 		closeConn(conn, proc)
 	} else if hello, err2 := u.shake(ctx, conn, mcp.Legacy, caps); err2 == nil {
-		u.eras.Store(uint32(mcp.Legacy))
-		return &link{key: key{era: mcp.Legacy}, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
+		return &link{key: key{era: mcp.Legacy}, conn: conn, hello: hello, proc: proc, speaks: mcp.Eras(mcp.Legacy), born: time.Now(), listen: make(chan struct{}, 1)}, nil
 	} else {
 		closeConn(conn, proc)
 	}
 	l, err := u.dial(ctx, key{era: mcp.Legacy}, caps)
 	if err == nil {
-		u.eras.Store(uint32(mcp.Legacy))
+		l.speaks = mcp.Eras(mcp.Legacy)
 	}
 	return l, err
 }

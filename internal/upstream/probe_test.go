@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -103,5 +104,36 @@ func TestProbeBelievesARefusal(t *testing.T) {
 				t.Errorf("initialize was sent %d times", asked)
 			}
 		})
+	}
+}
+
+// Those who come while the eras are being found out share the connection that
+// finds them: a second would take its place, and its calls with it.
+func TestProbeLeavesOneConnection(t *testing.T) {
+	for range 30 {
+		d := &doubtful{}
+		web := httptest.NewServer(d)
+		pool := Open(catalog.New(0), PoolOptions{})
+		u, err := pool.Add(Options{Name: "up", URL: web.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for u.Eras() == 0 {
+					runtime.Gosched()
+				}
+				if _, err := u.Hello(context.Background(), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		pool.Close()
+		web.Close()
+		if n := d.got("server/discover"); n != 1 {
+			t.Fatalf("%d connections were made", n)
+		}
 	}
 }

@@ -234,6 +234,11 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 		})
 	}
 	u.links[l.key] = l
+	if l.speaks != 0 {
+		// Together with the connection: who knows the eras and finds none
+		// would make another, to the harm of the calls on this one.
+		u.eras.Store(uint32(l.speaks))
+	}
 	u.latency = time.Since(began)
 	u.failed = nil
 	u.away.Store(false)
