@@ -3,8 +3,6 @@ package e2e
 var (
 	hubKeys = reason{why: "a legacy server asks by requests that have no key, so the keys of inputRequests are the hub's own; " +
 		"the check wants the one that the fixture has in its own era"}
-	firstAlone = reason{why: "for a legacy client go-sdk sends the questions of one result as requests of their own, and nothing tells how many will come; " +
-		"the hub hands on the first as soon as it is there, where the check wants three together"}
 	oneRound = reason{why: "for a legacy client go-sdk runs one round of questions itself and no second"}
 	superset = reason{why: "one connection serves all clients, so a legacy server was told at initialize of all that any client may be able to do, " +
 		"and cannot know that this one declared no sampling"}
@@ -12,8 +10,8 @@ var (
 	// Alone on a new hub these scenarios pass, but for those with another reason under http.
 	whose = reason{why: "basic-elicitation, failing, leaves a call that waits for its answer; on stdio nothing tells which of two running calls a question belongs to, " +
 		"and the hub rather refuses than ask the wrong client"}
-	asksAll = reason{sometimes: true, why: "the fixture asks at once for all that the shared connection declares, and go-sdk fails the call " +
-		"if the refusal of what this client did not declare comes before the hub has handed on the rest"}
+	asksAll = reason{sometimes: true, why: "the fixture asks at once for all that the shared connection declares; the hub refuses what this client did not declare, " +
+		"and go-sdk fails the whole call on one refusal, as a rule before the hub has handed on the rest"}
 	cannotAsk = reason{why: "the fixture's tool asks by a request to its client, which a modern session of go-sdk does not have"}
 )
 
@@ -34,13 +32,12 @@ var acrossEras = map[string]map[string]baseline{
 			{"input-required-result-tampered-state", "sep-2322-reject-tampered-state"}:               whose,
 			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}:       whose,
 		}},
-		"http": {passed: 153, known: map[check]reason{
-			{"server-stateless", "sep-2575-server-rejects-undeclared-capability"}:                    superset,
-			{"server-stateless", "sep-2575-missing-capability-http-400"}:                             notToldWhy,
-			{"input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"}:           hubKeys,
-			{"input-required-result-multiple-input-requests", "sep-2322-multiple-inputs-incomplete"}: firstAlone,
-			{"input-required-result-multi-round", "sep-2322-multi-round-r2"}:                         oneRound,
-			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}:       asksAll,
+		"http": {passed: 157, known: map[check]reason{
+			{"server-stateless", "sep-2575-server-rejects-undeclared-capability"}:              superset,
+			{"server-stateless", "sep-2575-missing-capability-http-400"}:                       notToldWhy,
+			{"input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"}:     hubKeys,
+			{"input-required-result-multi-round", "sep-2322-multi-round-r2"}:                   oneRound,
+			{"input-required-result-capability-check", "sep-2322-respect-client-capabilities"}: asksAll,
 		}},
 	},
 	"legacy-over-modern": {

@@ -2,10 +2,13 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,11 +17,11 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest"
 )
 
-// closing is the official server with a tool that ends its event stream before
+// official is the official server in the legacy era, with a tool that ends its event stream before
 // each of its steps, so that the client has to come again for the rest.
-func closing(t *testing.T) *httptest.Server {
+func official(t *testing.T) *httptest.Server {
 	t.Helper()
-	srv := sdk.NewServer(&sdk.Implementation{Name: "closing", Version: "1"}, nil)
+	srv := sdk.NewServer(&sdk.Implementation{Name: "official", Version: "1"}, nil)
 	sdk.AddTool(srv, &sdk.Tool{Name: "walk"}, func(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		for n := range 3 {
 			req.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 20 * time.Millisecond})
@@ -29,6 +32,7 @@ func closing(t *testing.T) *httptest.Server {
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "there"}}}, nil, nil
 	})
+	sdk.AddTool(srv, &sdk.Tool{Name: "quiz"}, quiz)
 	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return srv },
 		&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})
 	web := httptest.NewServer(h)
@@ -42,10 +46,71 @@ func closing(t *testing.T) *httptest.Server {
 	return web
 }
 
+// quiz asks three things at once, and a fourth when it knows them.
+func quiz(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+	ask := func(what string) (string, error) {
+		r, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: what, RequestedSchema: map[string]any{"type": "object"}})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s=%v", what, r.Content["is"]), nil
+	}
+	var wg sync.WaitGroup
+	got, errs := make([]string, 3), make([]error, 3)
+	for i := range got {
+		wg.Go(func() { got[i], errs[i] = ask(fmt.Sprint("n", i)) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	last, err := ask("last")
+	if err != nil {
+		return nil, nil, err
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(append(got, last), " ")}}}, nil, nil
+}
+
+// What a legacy server asks at once is put to a modern client in one round,
+// and what the client leaves out is asked again with what follows.
+func TestQuestionsAtOnceComeInOneRound(t *testing.T) {
+	h := hubtest.New(t, hubtest.HTTP("up", official(t).URL))
+	c := h.Client(t, hubtest.ClientOptions{Capabilities: `{"elicitation":{"form":{}}}`})
+	type demand struct {
+		ResultType    string
+		InputRequests map[string]struct{ Params struct{ Message string } }
+		RequestState  string
+	}
+	round := func(m hubtest.Message, leave string) (messages, next string) {
+		d := hubtest.Decode[demand](m.Result)
+		var asked, answers []string
+		for key, q := range d.InputRequests {
+			asked = append(asked, q.Params.Message)
+			if q.Params.Message != leave {
+				answers = append(answers, fmt.Sprintf(`%q:{"action":"accept","content":{"is":"<%s>"}}`, key, q.Params.Message))
+			}
+		}
+		slices.Sort(asked)
+		return strings.Join(asked, " "), `,"inputResponses":{` + strings.Join(answers, ",") + `},"requestState":` + hubtest.Quote(d.RequestState)
+	}
+	params := `{"name":"up__quiz","arguments":{}`
+	m := c.Call("tools/call", params+"}")
+	for _, want := range []struct{ asked, leave string }{{"n0 n1 n2", "n1"}, {"n1", ""}, {"last", ""}} {
+		asked, next := round(m, want.leave)
+		if asked != want.asked {
+			t.Fatalf("asked %q, want %q: %s", asked, want.asked, m.Raw)
+		}
+		m = c.Call("tools/call", params+next+"}")
+	}
+	if m.Text() != "n0=<n0> n1=<n1> n2=<n2> last=<last>" {
+		t.Errorf("in the end %s", m.Raw)
+	}
+}
+
 // A legacy server that ends the stream of a call on purpose is asked for the
 // rest, and the client gets all of it, in order, whatever its own era.
 func TestStreamsThatTheServerEndsAreResumed(t *testing.T) {
-	h := hubtest.New(t, hubtest.HTTP("up", closing(t).URL))
+	h := hubtest.New(t, hubtest.HTTP("up", official(t).URL))
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era})
 		before, response := c.Go("tools/call", hubtest.ToolParams("up__walk", "{}"), `"progressToken":"mine"`).Wait()
@@ -66,7 +131,7 @@ func TestStreamsThatTheServerEndsAreResumed(t *testing.T) {
 // A server that ends the stream and does not let it be resumed has lost the
 // call, and the client is told so at once.
 func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
-	web := closing(t)
+	web := official(t)
 	through := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.WriteHeader(http.StatusMethodNotAllowed)
@@ -86,7 +151,7 @@ func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
 // The official legacy server refuses unknown methods by a status and plain
 // text; a client gets what the protocol has for it.
 func TestUnknownMethodOfAnAgentThatSaysItByStatus(t *testing.T) {
-	h := hubtest.New(t, hubtest.HTTP("up", closing(t).URL))
+	h := hubtest.New(t, hubtest.HTTP("up", official(t).URL))
 	for era, status := range map[hubtest.Era]int{hubtest.Legacy: http.StatusOK, hubtest.Modern: http.StatusNotFound} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcps/up/mcp"})
 		for range 8 { // more than a breaker takes

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -49,7 +50,16 @@ type question struct {
 	told   bool // it is in an answer that the client has been given
 }
 
-const maxHeld = 1000
+const (
+	maxHeld      = 1000
+	maxQuestions = 64 // of one call, unanswered
+
+	// A server may ask several things at once, and nothing tells how many.
+	// Those that come in such a quick succession are put to the client
+	// together; what comes later is asked in the next round.
+	gatherQuiet = 20 * time.Millisecond
+	gatherMost  = 100 * time.Millisecond
+)
 
 func (p *parked) Notify(method string, params []byte) {
 	p.mu.Lock()
@@ -89,6 +99,10 @@ func (p *parked) CanAsk() bool { return true }
 func (p *parked) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
 	q := &question{method: method, params: mcp.ModernQuestion(method, params), answer: make(chan mcp.Response, 1)}
 	p.mu.Lock()
+	if len(p.open) >= maxQuestions {
+		p.mu.Unlock()
+		return mcp.Response{}, fault.New(fault.Limit, method, "the call has %d unanswered questions already", maxQuestions)
+	}
 	p.next++
 	name := "q" + strconv.Itoa(p.next)
 	p.open[name] = q
@@ -163,6 +177,11 @@ func (u *Upstream) begin(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Resp
 	u.wg.Go(func() {
 		defer cancel(nil)
 		p.resp, p.err = u.once(call, own, c)
+		if call.Err() != nil && p.err == nil {
+			// What a server says to a question that was taken back with the call.
+			p.resp.Release()
+			p.resp, p.err = mcp.Response{}, u.fault(call, own, context.Cause(call))
+		}
 		close(p.done)
 	})
 	u.mu.Unlock()
@@ -180,9 +199,12 @@ func (u *Upstream) await(ctx context.Context, p *parked, o *mcp.Outgoing) (mcp.R
 		return mcp.Response{}, context.Cause(ctx)
 	case <-p.asked:
 	}
-	result := p.demand()
+	var result []byte
+	if p.gather(ctx) {
+		result = p.demand()
+	}
 	if result == nil {
-		return u.await(ctx, p, o) // the question was taken back
+		return u.await(ctx, p, o) // it has ended, or the question was taken back
 	}
 	state, err := u.pool.parking.park(p, u.opts.Name, o)
 	if err != nil {
@@ -191,6 +213,28 @@ func (u *Upstream) await(ctx context.Context, p *parked, o *mcp.Outgoing) (mcp.R
 		return mcp.Response{}, err
 	}
 	return mcp.Response{Result: wire.Edit(nil, result, wire.Change{Name: "requestState", Value: wire.Quote(state)})}, nil
+}
+
+// gather waits until the server has asked what it has to ask at once. It
+// reports false if the call or the request ended meanwhile.
+func (p *parked) gather(ctx context.Context) bool {
+	quiet, most := time.NewTimer(gatherQuiet), time.NewTimer(gatherMost)
+	defer quiet.Stop()
+	defer most.Stop()
+	for {
+		select {
+		case <-p.asked:
+			quiet.Reset(gatherQuiet)
+		case <-quiet.C:
+			return true
+		case <-most.C:
+			return true
+		case <-p.done:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // demand renders the open questions as an input_required result and detaches
@@ -228,7 +272,7 @@ func (u *Upstream) resume(ctx context.Context, o *mcp.Outgoing, state string) (m
 	own := o.Clone()
 	p.attach(o)
 	if !p.take(wire.Members(wire.Get(wire.EditFields(nil, own.Fields), "inputResponses"))) {
-		// Nothing was answered: ask again.
+		// What was not answered is asked again.
 		select {
 		case p.asked <- struct{}{}:
 		default:
@@ -254,19 +298,24 @@ func (p *parked) attach(o *mcp.Outgoing) {
 	p.held = nil
 }
 
-// take hands answers to those who asked, and reports whether any question that
-// the client was told of has been answered.
-func (p *parked) take(answers []wire.Field) (any bool) {
+// take hands answers to those who asked, and reports whether all questions that
+// the client was told of have been answered.
+func (p *parked) take(answers []wire.Field) (all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range answers {
-		q := p.open[string(a.Name)]
+		name := string(a.Name)
+		q := p.open[name]
 		if q == nil || !q.told {
 			continue
 		}
-		q.told = false
+		delete(p.open, name) // now, lest it be asked again
 		q.answer <- mcp.Response{Result: bytes.Clone(a.Value)}
-		any = true
 	}
-	return any
+	for _, q := range p.open {
+		if q.told {
+			return false
+		}
+	}
+	return true
 }

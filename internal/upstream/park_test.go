@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +178,16 @@ func TestParkedProgressHasTheTokenOfItsRequest(t *testing.T) {
 		`notifications/progress {"progressToken":"b","progress":2};notifications/progress {"progressToken":"b","progress":3}|`
 	if got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A server cannot make a call hold questions without end.
+func TestParkedQuestionsAreBounded(t *testing.T) {
+	p := &parked{open: map[string]*question{}, asked: make(chan struct{}, 1)}
+	for n := range maxQuestions {
+		p.open[strconv.Itoa(n)] = &question{}
+	}
+	if _, err := p.Ask(t.Context(), "elicitation/create", nil); !fault.Is(err, fault.Limit) {
+		t.Errorf("one more: %v", err)
 	}
 }
