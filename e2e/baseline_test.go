@@ -56,7 +56,7 @@ var questionsOfTools = map[check]reason{
 // upstreamCell is a requirement set for clients and the protocol that the hub is told to use with its server.
 type upstreamCell struct{ version, protocol string }
 
-// asClient is what the hub does not show to a server, by cell: nothing that the suite's own reference client does.
+// asClient is what the hub does not show to a server, by cell: nothing that go-sdk's own client does show.
 var asClient = map[upstreamCell]baseline{
 	{legacy, "auto"}:   {passed: 20},
 	{legacy, "legacy"}: {passed: 20},

@@ -115,11 +115,10 @@ type baseline struct {
 	known  map[check]reason
 }
 
-// reason says why checks fail. Where chance decides whether one does, sometimes is set, and passing is no news; where
-// chance decides which of several does, oneOf is set, and all of them passing is.
+// reason says why checks fail. Where chance decides whether one does, sometimes is set, and passing is no news.
 type reason struct {
-	why              string
-	sometimes, oneOf bool
+	why       string
+	sometimes bool
 }
 
 // hold fails the test on a failure that is not known, and on a known one that is gone.
@@ -134,15 +133,11 @@ func (b baseline) hold(t *testing.T, got verdict) {
 			t.Errorf("%v fails and is not in the baseline: %s", c, said)
 		}
 	}
-	seen := map[reason]bool{}
-	for c := range got.failures {
-		seen[b.known[c]] = true
-	}
 	for c, r := range b.known {
 		if r.why == "" {
 			t.Errorf("%v is in the baseline without a reason", c)
 		}
-		if _, fails := got.failures[c]; !fails && !r.sometimes && !(r.oneOf && seen[r]) {
+		if _, fails := got.failures[c]; !fails && !r.sometimes {
 			t.Errorf("%v passes now; take it out of the baseline (it was there because %s)", c, r.why)
 		}
 	}
