@@ -95,7 +95,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 // error; a modern client is asked to, and its retry is an ordinary call.
 func TestAddressesOfALegacyErrorBecomeQuestions(t *testing.T) {
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "login", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32042,"message":"log in","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://login.example/","message":"please"}]}}`}}}}
-	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
+	o := worldOptions{client: hubtest.ClientOptions{Capabilities: bothModes}, mixed: true}
 	w := newWorld(t, cell{hubtest.Modern, "stdio", false}, spec, o)
 	m := w.call("login", `{}`)
 	want := `{"resultType":"input_required","inputRequests":{"url1":{"method":"elicitation/create","params":{"mode":"url","url":"https://login.example/","message":"please"}}}}`

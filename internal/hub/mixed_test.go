@@ -186,7 +186,7 @@ func TestAddressesReachLegacyClients(t *testing.T) {
 func TestAddressesOfAnErrorCrossEras(t *testing.T) {
 	const data = `"message":"log in","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://login.example/","message":"please"}]}}`
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "login", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32042,` + data}}}}
-	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
+	o := worldOptions{client: hubtest.ClientOptions{Capabilities: bothModes}, mixed: true}
 	eachCell(t, spec, o, func(t *testing.T, w *world) {
 		if w.era == hubtest.Legacy {
 			t.Skip("a modern server has no such error")
@@ -198,9 +198,11 @@ func TestAddressesOfAnErrorCrossEras(t *testing.T) {
 				t.Errorf("with %s: %s", extra, m.Raw)
 			}
 		}
-		bare := w.Hub.Client(t, hubtest.ClientOptions{Face: w.face("up")})
-		if m := bare.Call("tools/call", params); string(m.Error) != `{"code":-32021,`+data {
-			t.Errorf("one that cannot be asked: %s", m.Raw)
+		for _, capabilities := range []string{"{}", askable} { // the second means forms
+			bare := w.Hub.Client(t, hubtest.ClientOptions{Face: w.face("up"), Capabilities: capabilities})
+			if m := bare.Call("tools/call", params); string(m.Error) != `{"code":-32021,`+data {
+				t.Errorf("one that cannot be asked, %s: %s", capabilities, m.Raw)
+			}
 		}
 	})
 }

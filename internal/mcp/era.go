@@ -95,6 +95,7 @@ const (
 	noteProgress         = "notifications/progress"
 	noteMessage          = "notifications/message"
 	noteInitialized      = "notifications/initialized"
+	noteVisited          = "notifications/elicitation/complete"
 	noteAcknowledged     = "notifications/subscriptions/acknowledged"
 )
 

@@ -30,6 +30,7 @@ type pending struct {
 	events []event
 	bytes  int
 	ready  chan struct{}
+	visits [][]byte // elicitationIds, raw, of the addresses that its user was sent to
 }
 
 // event is something that happened to a pending request, in order.
@@ -122,9 +123,27 @@ func (p *pending) note(m *wire.Message, deliver func(method string, params []byt
 		if p.wantsLog(m) {
 			deliver(m.Method, clone(m.Params))
 		}
+	case noteVisited:
+		if p.o.Client == nil || p.o.Client.Era == Modern {
+			return // that era knows no such ids
+		}
+		deliver(m.Method, clone(m.Params))
 	default:
 		deliver(m.Method, clone(m.Params))
 	}
+}
+
+// sentTo notes an address that the user is sent to, by the id of the question.
+func (p *pending) sentTo(id []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.visits = append(p.visits, id)
+}
+
+func (p *pending) wasSent(id []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.visits, func(v []byte) bool { return bytes.Equal(v, id) })
 }
 
 func (p *pending) wantsLog(m *wire.Message) bool {
@@ -304,6 +323,11 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 			on = f.owner(func(p *pending) bool { return p.wantsLog(m) })
 		}
 		to(on)
+	case noteVisited:
+		if on == nil {
+			on = f.owner(func(p *pending) bool { return p.wasSent(m.Param("elicitationId")) })
+		}
+		to(on)
 	case noteCancelled:
 		f.mu.Lock()
 		cancel := f.asks[string(m.Param("requestId"))]
@@ -332,7 +356,7 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 // request answers a request of the server by reply. on is as above.
 func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, resp Response, err error)) {
 	id := clone(m.ID)
-	what, known := askable[m.Method]
+	what, known := Asks(m.Method, m.Params)
 	switch {
 	case m.Method == "ping":
 		reply(id, Response{Result: []byte("{}")}, nil)
@@ -355,6 +379,9 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 		return
 	}
 	method, params := m.Method, clone(m.Params)
+	if id := wire.Get(params, "elicitationId"); what == Addresses && id != nil {
+		on.sentTo(id)
+	}
 	registered := make(chan struct{})
 	cancel, ok := on.spawn(func(ctx context.Context) {
 		resp, err := on.stream.Ask(ctx, method, params)

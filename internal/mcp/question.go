@@ -8,12 +8,21 @@ import (
 
 // Asks returns the capability that a server's request to its client needs, and
 // whether there is such a request.
-func Asks(method string) (Capability, bool) {
+func Asks(method string, params []byte) (Capability, bool) {
 	what, ok := askable[method]
 	if !ok {
 		return noCapability, false
 	}
+	if what == Elicitation && visits(params) {
+		what = Addresses
+	}
 	return what, true
+}
+
+// visits reports whether an elicitation sends the user to an address.
+func visits(params []byte) bool {
+	mode, _ := wire.String(wire.Get(params, "mode"))
+	return mode == "url"
 }
 
 // NeedsInput reports whether a modern result asks for input instead of being
@@ -33,10 +42,7 @@ func TakesInput(method string) bool {
 // LegacyQuestion returns the params of a modern input request as a legacy
 // client expects them.
 func LegacyQuestion(method string, params []byte) []byte {
-	if method != "elicitation/create" {
-		return params
-	}
-	if mode, _ := wire.String(wire.Get(params, "mode")); mode != "url" || wire.Get(params, "elicitationId") != nil {
+	if method != "elicitation/create" || !visits(params) || wire.Get(params, "elicitationId") != nil {
 		return params
 	}
 	// The legacy era names each such question; the modern one does not.

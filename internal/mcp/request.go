@@ -22,7 +22,7 @@ type Client struct {
 
 	level atomic.Pointer[string] // legacy: what logging/setLevel asked for
 	once  sync.Once
-	can   [3]bool
+	can   [noCapability]bool
 }
 
 // Capability is something a server may ask a client for.
@@ -32,6 +32,7 @@ const (
 	Elicitation Capability = iota
 	Sampling
 	Roots
+	Addresses // elicitation that sends the user to an address; the capability alone means forms
 	noCapability
 )
 
@@ -47,7 +48,7 @@ func (c *Client) Can(what Capability) bool {
 		for _, f := range wire.Members(c.Capabilities) {
 			switch string(f.Name) {
 			case "elicitation":
-				c.can[Elicitation] = true
+				c.can[Elicitation], c.can[Addresses] = true, wire.Get(f.Value, "url") != nil
 			case "sampling":
 				c.can[Sampling] = true
 			case "roots":

@@ -98,7 +98,7 @@ func translateError(resp Response, c *Client) Response {
 	case c.Era == Modern && n == codeNoResource:
 		return code("-32602")
 	case c.Era == Modern && n == codeNeedsURL:
-		if result := demandURL(resp.Error); result != nil && c.Can(Elicitation) {
+		if result := demandURL(resp.Error); result != nil && c.Can(Addresses) {
 			return Response{Result: result}
 		}
 		return code("-32021")

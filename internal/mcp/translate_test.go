@@ -43,7 +43,7 @@ func TestTranslate(t *testing.T) {
 			if tc.failed != "" {
 				resp = Response{Error: []byte(tc.failed)}
 			}
-			got, err := Translate(tc.method, resp, &Client{Era: tc.to, Capabilities: []byte(`{"elicitation":{}}`)})
+			got, err := Translate(tc.method, resp, &Client{Era: tc.to, Capabilities: []byte(`{"elicitation":{"url":{}}}`)})
 			switch {
 			case tc.kind != 0:
 				if !fault.Is(err, tc.kind) {

@@ -41,7 +41,7 @@ func answer(ctx context.Context, o *mcp.Outgoing, result []byte) ([]byte, error)
 	answers := []wire.Change{}
 	for _, f := range wire.Members(wire.Get(result, "inputRequests")) {
 		method, _ := wire.String(wire.Get(f.Value, "method"))
-		what, known := mcp.Asks(method)
+		what, known := mcp.Asks(method, wire.Get(f.Value, "params"))
 		switch {
 		case !known:
 			return nil, fault.New(fault.MissingCapability, method, "the server asks for something that the client's protocol version does not have")
