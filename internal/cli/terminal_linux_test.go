@@ -154,3 +154,23 @@ func TestTerminalServe(t *testing.T) {
 		t.Errorf("the banner was shown %d times\n%s", n, s.text())
 	}
 }
+
+// What is logged may be foreign text, which must not do things to a terminal.
+func TestTerminalLogs(t *testing.T) {
+	logs := t.TempDir()
+	line := `{"time":"2026-01-02T03:04:05Z","level":"WARN","msg":"server \u001b]0;title","component":"upstream","err":"a\u001b[2Jb"}` + "\n"
+	if err := os.WriteFile(filepath.Join(logs, "stoa.log"), []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := onTerminal(t, []string{"AIUR_LOG_DIRECTORY=" + logs}, "logs")
+	if code := s.end(t); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, s.text())
+	}
+	if got := s.text(); !strings.Contains(got, "\x1b[93mWRN\x1b[0m") || strings.Contains(got, "\x1b]0") || strings.Contains(got, "\x1b[2J") || !strings.Contains(got, "a[2Jb") {
+		t.Errorf("the screen has %q", got)
+	}
+	plain := onTerminal(t, []string{"AIUR_LOG_DIRECTORY=" + logs, "NO_COLOR=1"}, "logs")
+	if code := plain.end(t); code != exitOK || strings.Contains(plain.text(), "\x1b") {
+		t.Errorf("exit code %d, with NO_COLOR:\n%q", code, plain.text())
+	}
+}

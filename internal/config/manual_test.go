@@ -169,5 +169,5 @@ const manualTail = `## The listening address and the data folder
 |---|---|
 | address | ` + "`--listen`, `listen`, `AIUR_SERVER_HOST` with `AIUR_SERVER_PORT`, `PORT`, `127.0.0.1:8080`" + ` |
 | data folder | ` + "`--data`, `data`, `STOA_DATA`, `$XDG_STATE_HOME/stoa`, `~/.local/state/stoa`" + ` |
-| log level | ` + "`log.level`, `LOG_LEVEL`, `AIUR_VERBOSE`, `info`" + ` |
+| log level | ` + "`--quiet` (stderr only) or `--verbose`, `log.level`, `LOG_LEVEL`, `AIUR_VERBOSE`, `info`" + ` |
 `

@@ -30,7 +30,22 @@ func (h *Hub) takeLogs(o Options) error {
 		}
 	}
 	h.log = h.logger("hub")
+	h.hideSecrets(h.cfg)
 	return nil
+}
+
+// hideSecrets keeps out of the log what servers are sent: they may say it back
+// in an error.
+func (h *Hub) hideSecrets(cfgs ...*config.Config) {
+	var all []string
+	for _, cfg := range cfgs {
+		for i := range cfg.Servers {
+			for _, s := range cfg.Servers[i].Secrets() {
+				all = append(all, s.Reveal())
+			}
+		}
+	}
+	h.logs.Hide(all)
 }
 
 // writeLogs begins the log files. Only who holds the lock of the data folder

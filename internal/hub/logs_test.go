@@ -33,6 +33,7 @@ func TestLogFilesOfTheDataFolder(t *testing.T) {
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Token: bearer})
 	c.Tool("up__echo", `{"password":"`+password+`"}`)
 	c.Tool("up__hang", "")
+	h.Logs().Logger().Warn("as a server may say", obs.KeyComponent, "test", "err", "401: "+password)
 	h.Stop()
 	got, err := obs.ReadFiles(filepath.Join(h.Data, "logs"), obs.Query{})
 	if err != nil {

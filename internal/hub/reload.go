@@ -141,6 +141,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 
 // apply does what was planned. Nothing in it waits for an upstream.
 func (h *Hub) apply(p *plan, cfg *config.Config) error {
+	h.hideSecrets(h.config(), cfg) // retired servers may still say the old ones
 	for _, name := range p.remove {
 		h.pool.Retire(name)
 	}

@@ -18,14 +18,14 @@ import (
 // json or auto; empty means auto, which is text if w is a terminal and JSON
 // elsewhere. Text is coloured on terminals unless NO_COLOR is set.
 func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
-	h, err := console(w, level, format)
+	h, err := console(w, level, format, &hidden{})
 	if err != nil {
 		return nil, err
 	}
 	return slog.New(h), nil
 }
 
-func console(w io.Writer, level, format string) (slog.Handler, error) {
+func console(w io.Writer, level, format string, hide *hidden) (slog.Handler, error) {
 	least, err := orInfo(level)
 	if err != nil {
 		return nil, err
@@ -33,31 +33,31 @@ func console(w io.Writer, level, format string) (slog.Handler, error) {
 	switch strings.ToLower(format) {
 	case "", "auto":
 		if !isTerminal(w) {
-			return jsonHandler(w, least), nil
+			return jsonHandler(w, least, hide), nil
 		}
 	case "text":
 	case "json":
-		return jsonHandler(w, least), nil
+		return jsonHandler(w, least, hide), nil
 	default:
 		return nil, fmt.Errorf("log format %q: use auto, text or json", format)
 	}
-	return textHandler(w, least, "15:04:05.000"), nil
+	return textHandler(w, least, "15:04:05.000", hide), nil
 }
 
 // Component is l for one part of the hub, named on each of its lines.
 func Component(l *slog.Logger, name string) *slog.Logger { return l.With(KeyComponent, name) }
 
-func textHandler(w io.Writer, least slog.Level, times string) slog.Handler {
+func textHandler(w io.Writer, least slog.Level, times string, hide *hidden) slog.Handler {
 	return tint.NewTextHandler(w, &tint.Options{
 		Level:       least,
 		TimeFormat:  times,
 		NoColor:     !isTerminal(w) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
-		ReplaceAttr: forPeople,
+		ReplaceAttr: hide.from(forPeople),
 	})
 }
 
-func jsonHandler(w io.Writer, least slog.Level) slog.Handler {
-	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least, ReplaceAttr: plain})
+func jsonHandler(w io.Writer, least slog.Level, hide *hidden) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least, ReplaceAttr: hide.from(plain)})
 }
 
 // maxText bounds one text of a record: what foreign servers say gets into

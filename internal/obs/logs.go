@@ -25,6 +25,7 @@ type LogOptions struct {
 type Logs struct {
 	ring   *Ring
 	logger *slog.Logger
+	hide   hidden
 	turned atomic.Pointer[turn] // to be told by whoever logged last
 
 	mu    sync.Mutex
@@ -39,12 +40,12 @@ func NewLogs(o LogOptions) (*Logs, error) {
 		return nil, err
 	}
 	l := &Logs{ring: NewRing(o.Ring)}
-	t := tee{logs: l, console: o.Handler, lines: jsonHandler(lines{l}, least)}
+	t := tee{logs: l, console: o.Handler, lines: jsonHandler(lines{l}, least, &l.hide)}
 	if t.console == nil && o.Console != nil {
 		if o.Least == "" {
 			o.Least = o.Level
 		}
-		if t.console, err = console(o.Console, o.Least, o.Format); err != nil {
+		if t.console, err = console(o.Console, o.Least, o.Format, &l.hide); err != nil {
 			return nil, err
 		}
 	}
@@ -57,6 +58,11 @@ func NewLogs(o LogOptions) (*Logs, error) {
 
 // Logger is what to log with.
 func (l *Logs) Logger() *slog.Logger { return l.logger }
+
+// Hide takes texts out of everything that is logged from now on, errors
+// included; those shorter than 8 bytes are left. A Handler of the options is on
+// its own in this.
+func (l *Logs) Hide(values []string) { l.hide.set(values) }
 
 // Open begins to write files, with what was logged before. It does not fail: a
 // folder that cannot be written to is told of as an error, and tried again.

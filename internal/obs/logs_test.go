@@ -253,3 +253,23 @@ func TestLongTextsAreCut(t *testing.T) {
 		}
 	}
 }
+
+func TestSecretsAreTakenOut(t *testing.T) {
+	var console bytes.Buffer
+	l := openLogs(t, LogOptions{Console: &console, Format: "text"}, Files{Dir: t.TempDir()})
+	l.Hide([]string{"Bearer sk-12345678", "short", `quo"ted-secret`})
+	l.Logger().Warn("got sk-12345678 back", KeyErr, fmt.Errorf("401: Bearer sk-12345678 is short; %w", fmt.Errorf(`or quo"ted-secret`)), "text", "sk-12345678")
+	want := Record{Msg: "got ••• back", Attrs: []Attr{{KeyErr, json.RawMessage(`"401: ••• is short; or •••"`)}, {"text", json.RawMessage(`"•••"`)}}}
+	got := readFiles(t, l.Dir(), Query{})[0]
+	if d := cmp.Diff(want.Attrs, got.Attrs); d != "" || got.Msg != want.Msg {
+		t.Errorf("%s %s", got.Msg, d)
+	}
+	if strings.Contains(console.String(), "1234") || strings.Contains(console.String(), "ted-secret") || !strings.Contains(console.String(), "•••") {
+		t.Error(console.String())
+	}
+	l.Hide(nil)
+	l.Logger().Info("sk-12345678")
+	if got := l.Read(Query{Limit: 1})[0].Msg; got != "sk-12345678" {
+		t.Error(got)
+	}
+}

@@ -14,7 +14,7 @@ type Printer struct{ h slog.Handler }
 
 // NewPrinter returns a Printer that writes to w.
 func NewPrinter(w io.Writer) *Printer {
-	return &Printer{textHandler(w, LevelTrace-100, "2006-01-02 15:04:05.000")}
+	return &Printer{textHandler(w, LevelTrace-100, "2006-01-02 15:04:05.000", &hidden{})}
 }
 
 // Print writes one record.
