@@ -62,6 +62,7 @@ type Module struct {
 	listed       []byte
 	resources    *Resources
 	templates    []byte
+	close        func() error // nil where nothing is held
 }
 
 // New returns a module. A tool with a broken definition is a mistake of the
@@ -104,6 +105,14 @@ func (t *Tool) definition() []byte {
 
 // Name is the module's name, which is also that of its upstream.
 func (m *Module) Name() string { return m.name }
+
+// Close gives back what the module holds open. No call may be under way.
+func (m *Module) Close() error {
+	if m.close == nil {
+		return nil
+	}
+	return m.close()
+}
 
 // Handle answers one request.
 func (m *Module) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {

@@ -1,0 +1,172 @@
+package modules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// Bounds of the file module that are not options.
+const (
+	maxReadBytes = 512 << 10 // of one answer: escaped twice it still fits into a message
+	maxDepth     = 100       // folders below the one that is asked for
+	maxVisited   = 200_000   // entries looked at for one answer
+	maxPath      = 4096      // bytes of a path
+	maxLinks     = 40        // symbolic links on the way to one file
+)
+
+// FileOptions says which files the tools may use, and how much of them.
+type FileOptions struct {
+	// Roots are the folders: nothing outside of them is read or changed.
+	Roots []string
+	// ReadOnly leaves out the tools that change something.
+	ReadOnly bool
+	// MaxBytes is the size of the largest file that is written, edited,
+	// searched or hashed; 0 means 8 MiB. Larger ones can be read in parts.
+	MaxBytes int64
+	// MaxRead is how many bytes of a file one answer may carry; 0 means
+	// 256 KiB, and more than 512 KiB is taken as that.
+	MaxRead int
+	// Timeout bounds the time of one call; 0 means 30 s.
+	Timeout time.Duration
+}
+
+// files is what the tools of the file module work with.
+type files struct {
+	opts  FileOptions
+	roots []*root
+	// writing holds back a change of a file while another of the same file
+	// is under way. Files share the stripes by hash.
+	writing [64]chan struct{}
+	seed    maphash.Seed
+}
+
+// File returns the module that works with files inside of roots, which it
+// keeps open until Close. The error names each root that cannot be used, why,
+// and what to do.
+//
+// A path is absolute inside of a root, or begins with the root's label, which
+// is the folder's name; with one root it is relative to that. Symbolic links
+// are followed as far as they stay inside of the root, whoever changes them
+// meanwhile. A file that is changed is replaced as a whole, so that a reader
+// and a crash see the old or the new content; its permissions stay, hard links
+// to the old content do not follow.
+func File(opts FileOptions) (*Module, error) {
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = 8 << 20
+	}
+	if opts.MaxRead <= 0 {
+		opts.MaxRead = 256 << 10
+	}
+	opts.MaxRead = min(opts.MaxRead, maxReadBytes)
+	if opts.Timeout <= 0 {
+		opts.Timeout = 30 * time.Second
+	}
+	roots, err := openRoots(opts.Roots)
+	if err != nil {
+		return nil, err
+	}
+	f := &files{opts: opts, roots: roots, seed: maphash.MakeSeed()}
+	for i := range f.writing {
+		f.writing[i] = make(chan struct{}, 1)
+	}
+	m := New("file", f.instructions(), nil, f.tools()...)
+	m.close = f.close
+	return m, nil
+}
+
+func (f *files) close() error {
+	var errs []error
+	for _, r := range f.roots {
+		errs = append(errs, r.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (f *files) instructions() string {
+	if len(f.roots) == 1 {
+		return fmt.Sprintf("Paths are relative to the folder %q, or absolute inside of it.", f.roots[0].label)
+	}
+	return fmt.Sprintf("A path begins with the name of one of these folders: %s. For example: %s/notes.txt.", f.labels(), f.roots[0].label)
+}
+
+func (f *files) labels() string {
+	names := make([]string, len(f.roots))
+	for i, r := range f.roots {
+		names[i] = r.label
+	}
+	return strings.Join(names, ", ")
+}
+
+// tool makes a Tool of a function that takes decoded arguments.
+func tool[T any](f *files, t Tool, run func(ctx context.Context, args T) (any, error)) Tool {
+	t.Run = func(ctx context.Context, _ *mcp.Request, raw json.RawMessage) (any, error) {
+		args, err := decode[T](raw)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
+		defer cancel()
+		return run(ctx, args)
+	}
+	return t
+}
+
+func (f *files) tools() []Tool {
+	reading := []Tool{
+		tool(f, listTool, f.list),
+		tool(f, readTool, f.read),
+		tool(f, searchTool, f.search),
+		tool(f, infoTool, f.info),
+	}
+	if f.opts.ReadOnly {
+		return reading
+	}
+	return append(reading,
+		tool(f, writeTool, f.write),
+		tool(f, editTool, f.edit),
+		tool(f, moveTool, f.move),
+		tool(f, removeTool, f.remove),
+	)
+}
+
+// lock waits until no other call changes one of the places.
+func (f *files) lock(ctx context.Context, places ...place) (unlock func(), err error) {
+	var stripes []int
+	for _, p := range places {
+		stripes = append(stripes, int(maphash.String(f.seed, p.root.real+"/"+p.name)%uint64(len(f.writing))))
+	}
+	slices.Sort(stripes) // everybody in one order, so that nobody waits in a circle
+	stripes = slices.Compact(stripes)
+	held := 0
+	unlock = func() {
+		for _, i := range stripes[:held] {
+			<-f.writing[i]
+		}
+	}
+	for _, i := range stripes {
+		select {
+		case f.writing[i] <- struct{}{}:
+			held++
+		case <-ctx.Done():
+			unlock()
+			return nil, ctx.Err()
+		}
+	}
+	return unlock, nil
+}
+
+// tooLarge says that a file is beyond MaxBytes.
+func (f *files) tooLarge(path string, size int64) error {
+	e := fault.New(fault.Limit, path, "%d bytes are more than the %d that may be written, edited or hashed at once", size, f.opts.MaxBytes)
+	e.Hint = "Work with a smaller file; file_read reads large ones in parts."
+	return e
+}
