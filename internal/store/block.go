@@ -106,17 +106,24 @@ func (r *blockReader) read(b []byte) blockState {
 			i += rec.size
 			continue
 		}
-		next := r.resume(b, i+1)
+		next := r.resume(b, i, rec.size, st.last)
 		st.flaws = append(st.flaws, flaw{from: i, to: next, before: st.last, torn: rec.cut && next == len(b)})
 		i = next
 	}
 	return st
 }
 
-// resume finds the next intact record.
-func (r *blockReader) resume(b []byte, i int) int {
-	for ; i+recordHead+recordHash <= len(b); i++ {
-		if r.at(b[i:]).intact {
+// resume finds the next intact record after a flaw at i: most likely where the
+// record ends that is damaged. The sequence tells most of what is none without
+// a hash of megabytes.
+func (r *blockReader) resume(b []byte, i, size int, last uint64) int {
+	if size >= recordHead+recordHash && size < len(b)-i && r.at(b[i+size:]).intact {
+		return i + size
+	}
+	const ahead = 1 << 24 // no gap in a block is larger
+	for i++; i+recordHead+recordHash <= len(b); i++ {
+		seq := binary.LittleEndian.Uint64(b[i+4:]) &^ (bitErased | bitDeletion)
+		if (last == 0 && seq < 1<<48 || seq < last+ahead) && r.at(b[i:]).intact {
 			return i
 		}
 	}

@@ -47,19 +47,18 @@ func (f *folder) check() error {
 		}
 	}
 	for name, was := range reg {
-		if there[name] || f.told(name, "its folder is gone") || was.Last == 0 {
+		if there[name] || was.Last == 0 {
 			continue
 		}
-		if err := f.found(Damage{Log: name, File: filepath.Join(streamsDir, name), Lost: []Range{{1, was.Last}}, Detail: "its folder is gone"}); err != nil {
+		c := checker{f: f, stream: name, was: was, clean: clean, lost: []Range{{1, was.Last}}}
+		if err := f.found(Damage{Log: name, File: filepath.Join(streamsDir, name), Lost: c.lost, Detail: "its folder is gone"}); err != nil {
 			return err
+		}
+		if err := c.end(); err != nil {
+			return fmt.Errorf("check %s in %s: %w", name, f.dir, err)
 		}
 	}
 	return f.inUse()
-}
-
-// told says whether a damage stands in the report already.
-func (f *folder) told(log, detail string) bool {
-	return slices.ContainsFunc(f.report(), func(d Damage) bool { return d.Log == log && d.Detail == detail })
 }
 
 type blockFile struct {

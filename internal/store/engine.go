@@ -194,15 +194,25 @@ func (l *lines) Fatalf(format string, v ...any) {
 	l.health.set(unable("the engine gave up", errors.New(text)), true)
 }
 
-// The engine's words for a write that it could not do and will not answer.
-var failures = []string{"failed to store a msg", "no space left", "permission denied", "read-only file system",
-	"file too large", "input/output error", "disk quota exceeded", "out of resources", "out of file resources"}
+// The engine's words for a write that it could not do and will not answer, and
+// ours.
+var failures = []struct{ theirs, ours string }{
+	{"no space left", "the disk is full"},
+	{"disk quota exceeded", "the disk is full: the quota is used up"},
+	{"out of resources", "the disk is full"},
+	{"read-only file system", "the disk is read-only"},
+	{"permission denied", "the files may not be written any more"},
+	{"file too large", "the files may not grow any more"},
+	{"input/output error", "the disk fails"},
+	{"critical write error", "the engine cannot write"},
+	{"failed to store a msg", "the engine cannot write"},
+}
 
 func (l *lines) judge(text string) {
 	low := strings.ToLower(text)
 	for _, f := range failures {
-		if strings.Contains(low, f) {
-			l.health.set(unable("the engine cannot write", errors.New(strings.TrimSpace(text))), true)
+		if strings.Contains(low, f.theirs) {
+			l.health.set(unable(f.ours, errors.New(strings.TrimSpace(text))), true)
 			return
 		}
 	}

@@ -113,13 +113,14 @@ func (s *Store) failed(outer context.Context, op string, err error, sent bool) e
 		return f
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, nats.ErrTimeout),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected):
-		if state != nil {
-			err = fmt.Errorf("%w: %w", err, state)
+		what := "no answer came"
+		if known, ok := errors.AsType[*fault.Error](state); ok {
+			what, err = known.Msg, known.Err
 		}
 		if sent {
 			err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
-		f := unable(op+": no answer", err)
+		f := unable(op+": "+what, err)
 		s.doubt(f)
 		return f
 	}

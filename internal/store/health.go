@@ -44,6 +44,9 @@ func (h *health) set(err error, stop bool) {
 	h.mu.Lock()
 	same := h.err == err || h.err != nil && err != nil && h.err.Error() == err.Error()
 	closed := h.err == ErrClosed
+	if stop {
+		h.cancel()
+	}
 	if same || closed {
 		h.mu.Unlock()
 		return
@@ -51,9 +54,6 @@ func (h *health) set(err error, stop bool) {
 	h.err = err
 	if err == nil && h.ctx.Err() != nil {
 		h.ctx, h.cancel = context.WithCancel(context.Background())
-	}
-	if stop {
-		h.cancel()
 	}
 	h.mu.Unlock()
 	select {

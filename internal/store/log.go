@@ -37,6 +37,7 @@ type Entry struct {
 type Log struct {
 	s     *Store
 	name  string
+	takes []string // nil where the caller cannot choose the subject
 	async bool
 }
 
@@ -53,7 +54,7 @@ func (s *Store) Log(ctx context.Context, o LogOptions) (*Log, error) {
 		MaxBytes: orNone(o.MaxBytes), MaxAge: o.MaxAge, MaxMsgsPerSubject: orNone(o.PerSubject), MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1,
 		Replicas: s.o.Replicas, AllowDirect: true,
 	}
-	l := &Log{s: s, name: o.Name, async: o.Async && s.o.Replicas == 1}
+	l := &Log{s: s, name: o.Name, takes: slices.Clone(o.Subjects), async: o.Async && s.o.Replicas == 1}
 	if l.async {
 		cfg.PersistMode = jetstream.AsyncPersistMode
 	} else {
@@ -169,6 +170,9 @@ func (l *Log) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	if len(m.Data) > MaxEntry {
 		return 0, tooLarge("append to "+m.Subject, len(m.Data))
 	}
+	if l.takes != nil && !taken(l.takes, m.Subject) {
+		return 0, fmt.Errorf("append to %s: log %s takes %s only", m.Subject, l.name, strings.Join(l.takes, ", "))
+	}
 	ack, err := l.s.publish(ctx, m)
 	if err != nil {
 		return 0, err
@@ -177,6 +181,24 @@ func (l *Log) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 		return 0, fmt.Errorf("append to %s: it went to log %s, not to %s: the subject is not one of this log's", m.Subject, ack.Stream, l.name)
 	}
 	return ack.Seq, nil
+}
+
+// taken says whether one of the patterns matches a subject. What nothing
+// matches would stay unanswered, as if the engine were away.
+func taken(patterns []string, subject string) bool {
+	parts := strings.Split(subject, ".")
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		want := strings.Split(pattern, ".")
+		for i, w := range want {
+			switch {
+			case w == ">":
+				return len(parts) > i
+			case i >= len(parts) || w != "*" && w != parts[i]:
+				return false
+			}
+		}
+		return len(want) == len(parts)
+	})
 }
 
 type pubAck struct {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,6 +77,9 @@ func (w *Work) stream() string { return "work_" + w.o.Name }
 func (w *Work) Add(ctx context.Context, subject string, data []byte, id string) (added bool, err error) {
 	if len(data) > MaxEntry {
 		return false, tooLarge("add to "+subject, len(data))
+	}
+	if !taken(w.o.Subjects, subject) {
+		return false, fmt.Errorf("add to %s: work %s takes %s only", subject, w.o.Name, strings.Join(w.o.Subjects, ", "))
 	}
 	m := &nats.Msg{Subject: subject, Data: data}
 	if id != "" {

@@ -1,0 +1,230 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+// appender appends until its context ends, decides again what is uncertain,
+// and keeps what was acknowledged.
+type appender struct {
+	mu     sync.Mutex
+	acked  map[uint64]string
+	failed int
+}
+
+func (a *appender) run(ctx context.Context, t *testing.T, l *store.Log, subject string) {
+	last := uint64(0)
+	for i := 0; ctx.Err() == nil; i++ {
+		value := fmt.Sprintf("%s %d", subject, i)
+		seq, err := l.Append(ctx, subject, []byte(value), last)
+		if err != nil && ctx.Err() == nil {
+			_, conflict := errors.AsType[*store.Conflict](err)
+			if !fault.Is(err, fault.Storage) && !conflict {
+				t.Errorf("not a fault of the store: %v", err)
+				return
+			}
+			a.mu.Lock()
+			a.failed++
+			a.mu.Unlock()
+			// It may be there all the same: look.
+			if e, err := l.Last(ctx, subject); err == nil {
+				last = e.Seq
+			}
+			continue
+		}
+		if err == nil {
+			a.mu.Lock()
+			a.acked[seq] = value
+			a.mu.Unlock()
+			last = seq
+		}
+	}
+}
+
+func (a *appender) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.acked)
+}
+
+func TestLeaderKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes seconds to start")
+	}
+	c := storetest.StartCluster(t)
+	s := storetest.Open(t, c.Options())
+	l := evt(t, s)
+	ctx, cancel := context.WithCancel(ctxFor(t, 100*time.Second))
+	a := &appender{acked: map[uint64]string{}}
+	var all sync.WaitGroup
+	for i := range 3 {
+		all.Go(func() { a.run(ctx, t, l, fmt.Sprintf("evt.%d", i)) })
+	}
+	var tailed sync.Map
+	tail, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		last := uint64(0)
+		ended <- l.Tail(tail, "", 0, func(e store.Entry) error {
+			if e.Seq <= last {
+				return fmt.Errorf("%d comes after %d", e.Seq, last)
+			}
+			last = e.Seq
+			tailed.Store(e.Seq, string(e.Data))
+			return nil
+		})
+	}()
+	grows := func(what string) {
+		t.Helper()
+		n := a.count() + 200
+		start := time.Now()
+		eventually(t, 40*time.Second, what, func() bool { return a.count() >= n })
+		t.Logf("%s after %v", what, time.Since(start))
+	}
+	grows("writes go on")
+	leader := c.Leader(t, "evt")
+	c.Kill(leader)
+	grows("writes resume without the leader")
+	c.Restart(t, leader)
+	grows("writes go on with the leader back")
+	cancelAppenders(t, cancel, &all)
+
+	check := ctxFor(t, 30*time.Second)
+	there := map[uint64]string{}
+	if err := l.Scan(check, "", 0, func(e store.Entry) error { there[e.Seq] = string(e.Data); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for seq, value := range a.acked {
+		if there[seq] != value {
+			t.Errorf("entry %d was acknowledged as %q and is %q", seq, value, there[seq])
+		}
+	}
+	t.Logf("%d acknowledged, %d there, %d attempts failed", len(a.acked), len(there), a.failed)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the tail: %v", err)
+	}
+	tailed.Range(func(seq, value any) bool {
+		if there[seq.(uint64)] != value {
+			t.Errorf("the tail saw %v at %d, the log has %q", value, seq, there[seq.(uint64)])
+		}
+		return true
+	})
+}
+
+func cancelAppenders(t *testing.T, cancel context.CancelFunc, all *sync.WaitGroup) {
+	t.Helper()
+	cancel()
+	all.Wait()
+}
+
+// A cluster without a majority refuses in bounded time, and recovers by
+// itself.
+func TestClusterLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes seconds to start")
+	}
+	c := storetest.StartCluster(t)
+	told := make(chan error, 100)
+	o := c.Options()
+	o.Timeout, o.OnState = 2*time.Second, func(err error) { told <- err }
+	s := storetest.Open(t, o)
+	l := evt(t, s)
+	ctx := ctxFor(t, 100*time.Second)
+	first, err := l.AppendAny(ctx, "evt.a", []byte("before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := c.Leader(t, "evt")
+	c.Kill(leader)
+	c.Kill((leader + 1) % 3)
+	var sent []string
+	failed := false
+	for i := range 3 {
+		value := fmt.Sprint("lost ", i)
+		start := time.Now()
+		_, err := l.AppendAny(ctx, "evt.a", []byte(value))
+		sent = append(sent, value)
+		if took := time.Since(start); took > o.Timeout+2*time.Second {
+			t.Errorf("an answer after %v: %v", took, err)
+		}
+		if err != nil {
+			failed = true
+			if !fault.Is(err, fault.Storage) {
+				t.Errorf("%v", err)
+			}
+		}
+	}
+	if !failed || s.State() == nil {
+		t.Errorf("no majority, and the state is %v", s.State())
+	}
+	if err := <-told; !fault.Is(err, fault.Storage) {
+		t.Errorf("told: %v", err)
+	}
+	c.Restart(t, leader)
+	c.Restart(t, (leader+1)%3)
+	eventually(t, 60*time.Second, "the store recovers", func() bool { return s.State() == nil })
+	eventually(t, 30*time.Second, "it writes", func() bool { _, err := l.AppendAny(ctx, "evt.a", []byte("after")); return err == nil })
+	_, data := entries(t, l, "", 0)
+	if e, err := l.Read(ctx, first); err != nil || string(e.Data) != "before" || data[0] != "before" {
+		t.Errorf("%+v, %v, %v", e, err, data)
+	}
+	for _, d := range data[1:] {
+		if d != "after" && d != sent[0] && d != sent[1] && d != sent[2] {
+			t.Errorf("nobody wrote %q", d)
+		}
+	}
+}
+
+func TestServerRestarted(t *testing.T) {
+	srv := storetest.StartServer(t)
+	s := storetest.Open(t, store.Options{URL: srv.URL, Timeout: 2 * time.Second})
+	l, w := evt(t, s), work(t, s, store.WorkOptions{})
+	ctx, cancel := context.WithCancel(ctxFor(t, 60*time.Second))
+	defer cancel()
+	tailed, taken := make(chan uint64, 10), make(chan error, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- l.Tail(ctx, "", 0, func(e store.Entry) error { tailed <- e.Seq; return nil }) }()
+	go func() { _, err := w.Take(ctx, "task.a"); taken <- err }()
+	if _, err := l.AppendAny(ctx, "evt.a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if seq := <-tailed; seq != 1 {
+		t.Fatal(seq)
+	}
+	srv.Kill()
+	eventually(t, 10*time.Second, "the loss is noticed", func() bool { return s.State() != nil })
+	start := time.Now()
+	if _, err := l.AppendAny(ctx, "evt.a", nil); !fault.Is(err, fault.Storage) || time.Since(start) > 4*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+	if _, err := l.Read(ctx, 1); !fault.Is(err, fault.Storage) {
+		t.Errorf("%v", err)
+	}
+	srv.Restart(t)
+	eventually(t, 20*time.Second, "the store recovers", func() bool { return s.State() == nil })
+	seq, err := l.AppendAny(ctx, "evt.a", nil)
+	if err != nil || seq != 2 {
+		t.Fatal(seq, err)
+	}
+	if seq := <-tailed; seq != 2 {
+		t.Errorf("the tail goes on with %d", seq)
+	}
+	if _, err := w.Add(ctx, "task.a", nil, ""); err != nil {
+		t.Error(err)
+	}
+	if err := <-taken; err != nil {
+		t.Errorf("who waited for work: %v", err)
+	}
+	cancel()
+	<-ended
+}

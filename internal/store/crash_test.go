@@ -1,0 +1,192 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+// role starts the test binary as a child over a folder. The child ends with
+// its stdin, or with the test.
+func role(t *testing.T, name, dir string, attr *syscall.SysProcAttr, env ...string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), "STOA_STORE_ROLE="+name, "STOA_STORE_DIR="+dir), env...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attr
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		if attr != nil && errors.Is(err, syscall.EPERM) {
+			t.Skipf("a child with its own mounts is not permitted here: %v", err)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, bufio.NewReader(out)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		fmt.Println("FAIL", err)
+		os.Exit(1)
+	}
+	return v
+}
+
+func roleStore() *store.Store {
+	return must(store.Open(context.Background(), store.Options{Dir: os.Getenv("STOA_STORE_DIR")}))
+}
+
+func roleHold() {
+	s := roleStore()
+	fmt.Println("open")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	must(0, s.Close())
+}
+
+// roleAppend appends without end and tells each entry that was acknowledged.
+func roleAppend() {
+	s := roleStore()
+	l := must(s.Log(context.Background(), store.LogOptions{Name: "evt", Subjects: []string{"evt.>"}}))
+	e, err := l.Last(context.Background(), "evt.a")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		must(0, err)
+	}
+	for last := e.Seq; ; {
+		last = must(l.Append(context.Background(), "evt.a", fmt.Appendf(nil, "value after %d%s", last, strings.Repeat(".", int(last*37%3000))), last))
+		fmt.Println(last)
+	}
+}
+
+func roleTake() {
+	s := roleStore()
+	w := must(s.Work(context.Background(), store.WorkOptions{Name: "task", Subjects: []string{"task.>"}, AckWait: time.Second}))
+	must(w.Add(context.Background(), "task.a", []byte("job"), "id"))
+	it := must(w.Take(context.Background(), "task.a"))
+	fmt.Println(string(it.Data))
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+func TestKilledWhileAppending(t *testing.T) {
+	dir := t.TempDir()
+	var acked uint64
+	rounds := 4
+	if n, err := strconv.Atoi(os.Getenv("STOA_KILL_ROUNDS")); err == nil {
+		rounds = n
+	}
+	for round := range rounds {
+		cmd, out := role(t, "append", dir, nil)
+		for range 40 + 13*(round%7) {
+			line, err := out.ReadString('\n')
+			if acked, err = strconv.ParseUint(strings.TrimSpace(line), 10, 64); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		rest, _ := io.ReadAll(out) // what it told before it died was acknowledged too
+		for line := range strings.Lines(string(rest)) {
+			if n, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64); err == nil && strings.HasSuffix(line, "\n") {
+				acked = n
+			}
+		}
+		_ = cmd.Wait()
+		checkKilled(t, dir, acked)
+	}
+}
+
+func checkKilled(t *testing.T, dir string, acked uint64) {
+	t.Helper()
+	s, err := store.Open(context.Background(), store.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if d := s.Damage(); len(d) != 0 {
+		t.Errorf("damage after a kill: %v", d)
+	}
+	seqs, data := entries(t, evt(t, s), "", 0)
+	// One more may be there: stored, and not yet told.
+	if n := uint64(len(seqs)); n < acked || n > acked+1 {
+		t.Fatalf("%d were acknowledged, %d are there", acked, n)
+	}
+	for i, seq := range seqs {
+		if want := fmt.Sprintf("value after %d%s", i, strings.Repeat(".", i*37%3000)); seq != uint64(i)+1 || data[i] != want {
+			t.Fatalf("entry %d is %q", seq, data[i])
+		}
+	}
+}
+
+func TestTakerKilled(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out := role(t, "take", dir, nil)
+	if line, err := out.ReadString('\n'); err != nil || line != "job\n" {
+		t.Fatal(line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	s := storetest.Open(t, store.Options{Dir: dir})
+	ctx := ctxFor(t, 30*time.Second)
+	w, err := s.Work(ctx, store.WorkOptions{Name: "task", Subjects: []string{"task.>"}, AckWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if added, err := w.Add(ctx, "task.a", []byte("job"), "id"); err != nil || added {
+		t.Errorf("an item that is not done was added again: %v, %v", added, err)
+	}
+	it, err := w.Take(ctx, "task.a")
+	if err != nil || string(it.Data) != "job" {
+		t.Fatalf("%+v, %v", it, err)
+	}
+	if err := it.Ack(ctx); err != nil {
+		t.Error(err)
+	}
+	if n, err := w.Pending(ctx); err != nil || n != 0 {
+		t.Error(n, err)
+	}
+}
+
+func TestSecondProcess(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out := role(t, "hold", dir, nil)
+	if line, err := out.ReadString('\n'); err != nil || line != "open\n" {
+		t.Fatal(line, err)
+	}
+	_, err := store.Open(context.Background(), store.Options{Dir: dir})
+	if !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", cmd.Process.Pid)) {
+		t.Errorf("%v; the process is %d", err, cmd.Process.Pid)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	s := storetest.Open(t, store.Options{Dir: dir})
+	if _, err := store.Open(context.Background(), store.Options{Dir: dir}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("twice in one process: %v", err)
+	}
+	evt(t, s)
+}
