@@ -80,7 +80,7 @@ func (l *Log) send(ctx context.Context, op string, puts []Put) (uint64, error) {
 	for i, p := range puts {
 		m := p.message()
 		if end > 0 {
-			m.Header.Set("Nats-Batch-Id", id)
+			m.Header.Set(headerBatch, id)
 			m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
 		}
 		if i == end {

@@ -49,10 +49,14 @@ func (s *Store) Bucket(ctx context.Context, o BucketOptions) (*Bucket, error) {
 		return nil, fmt.Errorf("bucket %s: the engine counts in seconds: a value cannot live for %v", o.Name, o.TTL)
 	}
 	name := "bucket_" + o.Name
+	remember := rememberIDs
+	if o.TTL > 0 {
+		remember = min(remember, o.TTL)
+	}
 	err := s.stream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxAge: o.TTL, MaxMsgsPerSubject: int64(max(o.History, 1)), MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgSize: -1,
-		Replicas: s.o.Replicas, AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerLife,
+		Replicas: s.o.Replicas, AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerLife, Duplicates: remember,
 	})
 	if err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ func tooLarge(what string, size int) error {
 const (
 	codeWrongSequence      = 10071 // says which
 	codeWrongSequenceOther = 10164 // another append is just being decided
+	codeDuplicateUnderWay  = 10158 // the first of two is just being decided
 	codeNoMessage          = 10037
 	codeNoSequence         = 10043
 	codeNoQuorum           = 10008

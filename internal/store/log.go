@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,11 +61,21 @@ func (s *Store) Log(ctx context.Context, o LogOptions) (*Log, error) {
 	} else {
 		cfg.AllowAtomicPublish = true
 	}
+	if s.folder == nil {
+		cfg.Duplicates = rememberIDs
+		if o.MaxAge > 0 {
+			cfg.Duplicates = min(cfg.Duplicates, o.MaxAge)
+		}
+	}
 	if err := s.stream(ctx, cfg); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
+
+// rememberIDs is how long an engine elsewhere knows the ids of messages, for
+// those that we send again; it costs memory there.
+const rememberIDs = 30 * time.Second
 
 func orNone(n int64) int64 {
 	if n <= 0 {
@@ -115,6 +126,7 @@ const (
 	headerExpect       = "Nats-Expected-Last-Subject-Sequence"
 	headerExpectFilter = "Nats-Expected-Last-Subject-Sequence-Subject"
 	headerID           = "Nats-Msg-Id"
+	headerBatch        = "Nats-Batch-Id"
 )
 
 // Append appends an entry if the last sequence of its subject is expect, 0
@@ -208,25 +220,61 @@ type pubAck struct {
 	Error     *apiError `json:"error"`
 }
 
-// publish sends a message and waits until it is stored. Where nobody is there
-// to take it, as between two leaders of a cluster, it is sent again: it was
-// not taken.
+// patience is how long the answer to one message of several attempts is waited
+// for: longer than a cluster takes to store it, shorter than it needs to find a
+// new leader.
+const patience = time.Second
+
+// publish sends a message and waits until it is stored. An engine elsewhere
+// may change its leader meanwhile: then the message is sent again, with an id
+// by which the engine knows what it has already.
 func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 	ctx, cancel := s.writing(outer)
 	defer cancel()
 	op := "append to " + m.Subject
+	resend := s.folder == nil && m.Header.Get(headerBatch) == ""
+	if resend && m.Header.Get(headerID) == "" {
+		if m.Header == nil {
+			m.Header = nats.Header{}
+		}
+		m.Header.Set(headerID, rand.Text())
+	}
+	sent := false
 	for {
 		if ctx.Err() != nil {
-			return nil, s.failed(outer, op, ctx.Err(), false)
+			return nil, s.failed(outer, op, ctx.Err(), sent)
 		}
-		r, err := s.engine.Load().nc.RequestMsgWithContext(ctx, m)
+		b, err := s.attempt(ctx, m, resend)
 		if err == nil {
-			return s.acknowledged(outer, op, r.Data)
+			ack, err := s.acknowledged(outer, op, b)
+			if api, ok := errors.AsType[*apiError](err); ok && api.ErrCode == codeDuplicateUnderWay && wait(ctx, s.ctx, 10*time.Millisecond) == nil {
+				continue
+			}
+			return ack, err
 		}
-		if !unsent(err) || !s.again(ctx, err) {
-			return nil, s.failed(outer, op, err, !unsent(err))
+		sent = sent || !unsent(err)
+		if ctx.Err() != nil || !s.again(ctx, err) && !(resend && silent(err)) {
+			return nil, s.failed(outer, op, err, sent)
 		}
 	}
+}
+
+func (s *Store) attempt(ctx context.Context, m *nats.Msg, resend bool) ([]byte, error) {
+	if resend {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	r, err := s.engine.Load().nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return r.Data, nil
+}
+
+// silent tells errors after which the engine may have got a message.
+func silent(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrDisconnected)
 }
 
 // again waits before a request is repeated that nobody took; it says no where

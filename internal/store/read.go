@@ -53,9 +53,9 @@ func (s *Store) get(outer context.Context, stream, op string, r getRequest) (Ent
 		subject, read = "$JS.API.STREAM.MSG.GET."+stream, leaderEntry
 	}
 	for {
-		m, err := s.engine.Load().nc.RequestWithContext(ctx, subject, b)
+		m, err := s.ask(ctx, subject, b)
 		if err != nil {
-			if unsent(err) && s.again(ctx, err) {
+			if ctx.Err() == nil && (s.again(ctx, err) || s.folder == nil && silent(err)) {
 				continue
 			}
 			return Entry{}, nil, s.failed(outer, op, err, false)
@@ -69,6 +69,17 @@ func (s *Store) get(outer context.Context, stream, op string, r getRequest) (Ent
 		}
 		return e, header, nil
 	}
+}
+
+// ask asks once. An engine elsewhere that is silent is asked again, since its
+// leader may be another by then.
+func (s *Store) ask(ctx context.Context, subject string, b []byte) (*nats.Msg, error) {
+	if s.folder == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	return s.engine.Load().nc.RequestWithContext(ctx, subject, b)
 }
 
 // directEntry reads an entry as it is sent without JSON around it.

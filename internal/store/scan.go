@@ -122,10 +122,14 @@ func (l *Log) batch(outer context.Context, filter string, from, end uint64, fn f
 		return 0, l.s.failed(outer, op, err, false)
 	}
 	for {
-		m, err := sub.NextMsgWithContext(ctx)
+		silence := l.s.o.Timeout
+		if l.s.folder == nil {
+			silence = patience
+		}
+		m, err := next(ctx, sub, silence)
 		if err != nil {
-			if unsent(err) && l.s.again(ctx, err) {
-				return from, nil
+			if ctx.Err() == nil && (l.s.again(ctx, err) || l.s.folder == nil && silent(err)) {
+				return from, nil // what came so far has been told
 			}
 			return 0, l.s.failed(outer, op, err, false)
 		}

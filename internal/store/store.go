@@ -25,7 +25,7 @@ type Options struct {
 	TLS         *tls.Config   // for URL; nil means what the URL says
 	Replicas    int           // copies of each entry in a cluster; 0 means 1
 	MaxBytes    int64         // bound of the embedded engine's files; 0 means the disk
-	Timeout     time.Duration // bound of one operation; 0 means 5 s
+	Timeout     time.Duration // bound of one operation; 0 means 5 s, with replicas 15 s
 	Logger      *slog.Logger  // nil discards
 	OnState     func(error)   // told each change of State, one at a time; must not call Close
 }
@@ -54,11 +54,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = 5 * time.Second
-	}
 	if o.Replicas <= 0 {
 		o.Replicas = 1
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+		if o.Replicas > 1 {
+			o.Timeout = 15 * time.Second // a cluster that lost a leader needs up to 9 s for another
+		}
 	}
 	if (o.URL == "") == (o.Dir == "") {
 		return nil, errors.New("open the store: give either a folder or a URL")

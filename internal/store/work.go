@@ -147,8 +147,12 @@ func (w *Work) bury(it *Item) {
 	_ = it.Term() // else it comes back and goes then
 }
 
-// takeWait is how long one request for an item stays with the engine.
-const takeWait = 20 * time.Second
+// takeWait is how long one request for an item stays with the engine. An
+// engine elsewhere shows every heartbeat that it still has it.
+const (
+	takeWait  = 20 * time.Second
+	heartbeat = 2 * time.Second
+)
 
 // take asks for one item; it returns none if there was none for a while.
 func (w *Work) take(ctx context.Context, filter string) (*Item, error) {
@@ -162,29 +166,40 @@ func (w *Work) take(ctx context.Context, filter string) (*Item, error) {
 		return nil, err
 	}
 	defer sub.Unsubscribe() // an error means that the connection is gone, and with it the subscription
-	req, err := json.Marshal(map[string]any{"batch": 1, "expires": takeWait.Nanoseconds()})
+	request, silence := map[string]any{"batch": 1, "expires": takeWait.Nanoseconds()}, takeWait+w.s.o.Timeout
+	if w.s.folder == nil {
+		request["idle_heartbeat"], silence = heartbeat.Nanoseconds(), 5*heartbeat/2
+	}
+	b, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+w.stream()+"."+name, sub.Subject, req); err != nil {
+	if err := e.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+w.stream()+"."+name, sub.Subject, b); err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, takeWait+w.s.o.Timeout)
+	for {
+		m, err := next(ctx, sub, silence)
+		if err != nil {
+			w.forget(filter)
+			return nil, err
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+			return newItem(w, m)
+		case "100": // a heartbeat
+		case "404", "408":
+			return nil, nil // none came
+		default:
+			w.forget(filter)
+			return nil, fmt.Errorf("take from %s: %s %s", filter, status, m.Header.Get("Description"))
+		}
+	}
+}
+
+func next(ctx context.Context, sub *nats.Subscription, silence time.Duration) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	m, err := sub.NextMsgWithContext(waiting)
-	if err != nil {
-		w.forget(filter)
-		return nil, err
-	}
-	switch status := m.Header.Get("Status"); status {
-	case "":
-		return newItem(w, m)
-	case "404", "408":
-		return nil, nil // none came
-	default:
-		w.forget(filter)
-		return nil, fmt.Errorf("take from %s: %s %s", filter, status, m.Header.Get("Description"))
-	}
+	return sub.NextMsgWithContext(ctx)
 }
 
 // consumer makes the engine's consumer for a filter, if it is not there.
