@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ const (
 	maxDepth     = 100       // folders below the one that is asked for
 	maxVisited   = 200_000   // entries looked at for one answer
 	maxPath      = 4096      // bytes of a path
+	maxListed    = 512 << 10 // bytes of all paths of one list
 	maxLinks     = 40        // symbolic links on the way to one file
 )
 
@@ -27,6 +29,9 @@ const (
 type FileOptions struct {
 	// Roots are the folders: nothing outside of them is read or changed.
 	Roots []string
+	// Exclude are files and folders inside of the roots that are treated as
+	// if they were outside: what holds the hub's own secrets.
+	Exclude []string
 	// ReadOnly leaves out the tools that change something.
 	ReadOnly bool
 	// MaxBytes is the size of the largest file that is written, edited,
@@ -35,7 +40,8 @@ type FileOptions struct {
 	// MaxRead is how many bytes of a file one answer may carry; 0 means
 	// 256 KiB, and more than 512 KiB is taken as that.
 	MaxRead int
-	// Timeout bounds the time of one call; 0 means 30 s.
+	// Timeout bounds the time of one call; 0 means 20 s, less than the hub
+	// waits, so that what was found by then is told.
 	Timeout time.Duration
 }
 
@@ -68,8 +74,9 @@ func File(opts FileOptions) (*Module, error) {
 	}
 	opts.MaxRead = min(opts.MaxRead, maxReadBytes)
 	if opts.Timeout <= 0 {
-		opts.Timeout = 30 * time.Second
+		opts.Timeout = 20 * time.Second
 	}
+	opts.Exclude = realPaths(opts.Exclude)
 	roots, err := openRoots(opts.Roots)
 	if err != nil {
 		return nil, err
@@ -81,6 +88,22 @@ func File(opts FileOptions) (*Module, error) {
 	m := New("file", f.instructions(), nil, f.tools()...)
 	m.close = f.close
 	return m, nil
+}
+
+// realPaths makes paths absolute and free of symbolic links as far as they
+// exist.
+func realPaths(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if abs, err := filepath.Abs(name); err == nil {
+			name = abs
+		}
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			name = real
+		}
+		out = append(out, name)
+	}
+	return out
 }
 
 func (f *files) close() error {

@@ -85,12 +85,16 @@ func (f *files) list(ctx context.Context, a listArgs) (any, error) {
 	}
 	limit := orElse(a.Limit, 1000)
 	out := listing{Entries: []entry{}}
+	size := 0
 	err = w.run(ctx, func(p place, below string, info fs.FileInfo) error {
 		if !g.match(below) {
 			return nil
 		}
 		if len(out.Entries) == limit {
 			return stop("there are more than limit")
+		}
+		if size += len(p.short); size > maxListed {
+			return stop("the paths are too long to list them all")
 		}
 		out.Entries = append(out.Entries, entryOf(p, info))
 		return nil
@@ -170,8 +174,8 @@ func (w *walk) folder(ctx context.Context, p place, below string, level int, vis
 		at, rel := p.at(name), path.Join(below, name)
 		// By the root and not by the entry, whose own way may have been changed.
 		info, err := p.fs.Lstat(at.name)
-		if err != nil {
-			continue // it is gone
+		if err != nil || p.hides(info) {
+			continue // it is gone, or as good as
 		}
 		if err := visit(at, rel, info); err != nil {
 			return err

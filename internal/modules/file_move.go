@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,23 +78,34 @@ func (f *files) move(ctx context.Context, a moveArgs) (any, error) {
 	return map[string]any{"from": from.short, "to": to.short, "type": kindOf(info.Mode())}, nil
 }
 
-// findEntry finds what a path itself names, which must not be a root.
+// findEntry finds what a path itself names, which must not be a root, nor have
+// one or what is excluded in it.
 func (f *files) findEntry(given string) (place, error) {
 	p, err := f.find(given, false)
-	if err == nil && (p.name == "." || f.holdsRoot(p)) {
-		e := fault.New(fault.Denied, given, "a root, or a folder that has one in it, is neither moved nor removed")
+	if err == nil && (p.name == "." || f.holds(p)) {
+		e := fault.New(fault.Denied, given, "a root, or a folder with something in it that must stay, is neither moved nor removed")
 		e.Hint = "Name what is inside of it."
 		return p, e
 	}
 	return p, err
 }
 
-// holdsRoot reports whether another root is at or below p.
-func (f *files) holdsRoot(p place) bool {
-	full := path.Join(p.root.real, p.name)
+// holds reports whether a root or what is excluded is at or below p.
+func (f *files) holds(p place) bool {
+	info, err := p.fs.Lstat(p.name)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	stays := slices.Clone(f.opts.Exclude)
 	for _, r := range f.roots {
-		if _, ok := below(full, r.real); ok {
-			return true
+		stays = append(stays, r.real)
+	}
+	for _, name := range stays {
+		for name != "/" && name != "." {
+			if above, err := os.Stat(name); err == nil && os.SameFile(above, info) {
+				return true
+			}
+			name = filepath.Dir(name)
 		}
 	}
 	return false

@@ -17,6 +17,7 @@ import (
 var (
 	errEscapes = errors.New("path escapes from the root")
 	errLinks   = errors.New("too many symbolic links")
+	errHidden  = errors.New("it is excluded")
 )
 
 // escapes reports whether os.Root refused to leave the root. Its error has no

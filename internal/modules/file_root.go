@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -225,6 +226,30 @@ type place struct {
 	name  string // "." is the root itself
 	given string // what the caller wrote, for messages
 	short string // how a caller can write it
+	// hidden is what is inside of the root and treated as if it was not.
+	hidden []fs.FileInfo
+}
+
+// hides reports whether something is excluded. It goes by what the thing is,
+// since a disk may take several names for one.
+func (p place) hides(info fs.FileInfo) bool {
+	for _, h := range p.hidden {
+		if os.SameFile(h, info) {
+			return true
+		}
+	}
+	return false
+}
+
+// hidden looks at what is excluded, which may have been replaced.
+func (f *files) hidden() []fs.FileInfo {
+	var out []fs.FileInfo
+	for _, name := range f.opts.Exclude {
+		if info, err := os.Stat(name); err == nil {
+			out = append(out, info)
+		}
+	}
+	return out
 }
 
 // at returns the place of a name below p.
@@ -248,11 +273,13 @@ func (f *files) find(given string, follow bool) (place, error) {
 		e.Hint = "Begin the path with one of: " + f.labels() + "."
 		return place{}, e
 	}
-	p := place{root: r, given: given}
+	p := place{root: r, given: given, hidden: f.hidden()}
 	if p.fs, err = r.open(); err != nil {
 		return place{}, err
 	}
-	if p.name, err = r.resolve(p.fs, name, follow); err != nil {
+	if p.name, err = p.resolve(name, follow); errors.Is(err, errHidden) {
+		return place{}, f.outside(given)
+	} else if err != nil {
 		return place{}, f.fail("find", p, err)
 	}
 	p.short = p.name
@@ -265,7 +292,7 @@ func (f *files) find(given string, follow bool) (place, error) {
 // resolve follows the symbolic links of a name by hand, since os.Root refuses
 // absolute ones even if they stay inside. Nothing rests on its result being
 // still true: what is done with it is held inside by os.Root.
-func (r *root) resolve(dir *os.Root, name string, follow bool) (string, error) {
+func (p place) resolve(name string, follow bool) (string, error) {
 	var done []string
 	todo := strings.Split(name, "/")
 	missing := false
@@ -284,31 +311,26 @@ func (r *root) resolve(dir *os.Root, name string, follow bool) (string, error) {
 			continue
 		}
 		at := path.Join(append(done[:len(done):len(done)], part)...)
-		if missing || len(todo) == 0 && !follow {
-			done = append(done, part)
-			continue
+		var target string
+		var err error
+		if !missing {
+			target, err = p.look(at, follow || len(todo) > 0)
 		}
-		info, err := dir.Lstat(at)
 		switch {
 		case os.IsNotExist(err):
 			missing = true
-			done = append(done, part)
-			continue
 		case err != nil:
 			return "", err
-		case info.Mode()&fs.ModeSymlink == 0:
+		}
+		if target == "" {
 			done = append(done, part)
 			continue
 		}
 		if links++; links > maxLinks {
 			return "", errLinks
 		}
-		target, err := dir.Readlink(at)
-		if err != nil {
-			return "", err
-		}
 		if path.IsAbs(target) {
-			in, ok := r.inside(target)
+			in, ok := p.root.inside(target)
 			if !ok {
 				return "", errEscapes
 			}
@@ -317,4 +339,18 @@ func (r *root) resolve(dir *os.Root, name string, follow bool) (string, error) {
 		todo = append(strings.Split(target, "/"), todo...)
 	}
 	return path.Join(append([]string{"."}, done...)...), nil
+}
+
+// look returns where a symbolic link leads, if it is one and is to be followed.
+func (p place) look(name string, follow bool) (target string, err error) {
+	info, err := p.fs.Lstat(name)
+	switch {
+	case err != nil:
+		return "", err
+	case p.hides(info):
+		return "", errHidden
+	case follow && info.Mode()&fs.ModeSymlink != 0:
+		return p.fs.Readlink(name)
+	}
+	return "", nil
 }
