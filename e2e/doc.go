@@ -2,6 +2,9 @@
 // suite (as client and as server), the TypeScript SDKs, the Inspector, mcp-remote, published MCP servers, the agent
 // client of the router's specification, and a client without any SDK.
 //
+// The table of package matrix, which internal/hub holds for our own peers and for go-sdk, is held here for the TypeScript
+// SDKs as clients and as servers.
+//
 // It owns the harness that starts those peers and the pinned list of them (npm/package-lock.json). It promises that
 // every process it starts has ended when its test ends, that no port is fixed, and that nothing outside temporary
 // folders is written. The hub is a black box: only its command line, its hub.json and its HTTP routes are used.

@@ -69,7 +69,7 @@ func build(name, pkg string, flags ...string) (string, error) {
 // repository is the module's root as seen from the folder that go test runs this package in.
 const repository = ".."
 
-func stoaBinary(t *testing.T) string {
+func stoaBinary(t testing.TB) string {
 	t.Helper()
 	path, err := builtStoa()
 	if err != nil {

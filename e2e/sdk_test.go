@@ -143,7 +143,7 @@ func TestTypeScriptSDKs(t *testing.T) {
 }
 
 // stdioHub is a second hub over the same servers, which the client starts as a child and which is one process.
-func stdioHub(t *testing.T, h hub) target {
+func stdioHub(t testing.TB, h hub) target {
 	return target{
 		Command: stoaBinary(t),
 		Args:    []string{"stdio", "--local", "--config", h.config},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,6 +114,7 @@ func TestVersionsByOfficialClients(t *testing.T) {
 		},
 		"ws": func(t *testing.T) mcp.Transport { return socketTransport{dialSocket(t, h)} },
 	}
+	d := startDriver(t, set)
 	for _, version := range versions {
 		for name, transport := range transports {
 			t.Run("go-sdk/"+version+"/"+name, func(t *testing.T) { useOfficially(t, transport(t), version) })
@@ -121,12 +123,17 @@ func TestVersionsByOfficialClients(t *testing.T) {
 			continue // the TypeScript SDK that has a WebSocket transport is v1, which does not speak it
 		}
 		t.Run("v1/"+version+"/ws", func(t *testing.T) {
-			d := dialect{name: "v1", sdk: "v1", mode: "legacy", version: version, pinned: version}
-			perform(t, set, d, target{URL: h.socket()}, []expectation{
-				{"tools", awaitTools(simpleTool), lists("tools", "name", simpleTool)},
-				{"call", call(simpleTool, nil), saysText(simpleText)},
-				{"unknown-tool", call("fixture__no_such_tool", nil), fails(-32602)},
-			})
+			as := dialect{name: "v1", sdk: "v1", mode: "legacy", version: version, pinned: version}
+			c := d.connect(t, as, target{URL: h.socket()})
+			if names := c.Tools(t); !slices.Contains(names, simpleTool) {
+				t.Errorf("listed: %q", names)
+			}
+			if o := c.Call(t, simpleTool, "{}"); o.Text != simpleText {
+				t.Errorf("the tool says %+v", o)
+			}
+			if o := c.Call(t, "fixture__no_such_tool", "{}"); o.Code != -32602 {
+				t.Errorf("a tool that is not there: %+v", o)
+			}
 		})
 	}
 }

@@ -54,21 +54,21 @@ func startDriver(t *testing.T, set toolset) *driver {
 }
 
 // do has a command done and decodes its result.
-func (d *driver) do(t testing.TB, command map[string]any, result any) {
+func (d *driver) do(t testing.TB, command, result any) {
 	t.Helper()
 	if err := json.NewEncoder(d.in).Encode(command); err != nil {
-		t.Fatalf("tell the driver to %v: %v", command["op"], err)
+		t.Fatalf("tell the driver %v: %v", command, err)
 	}
 	line, err := d.out.ReadBytes('\n')
 	if err != nil {
-		t.Fatalf("%v: the driver is gone: %v", command["op"], err)
+		t.Fatalf("%v: the driver is gone: %v", command, err)
 	}
 	var answer struct {
 		Result json.RawMessage
 		Error  string
 	}
 	if err := json.Unmarshal(line, &answer); err != nil {
-		t.Fatalf("%v: the driver says %q", command["op"], line)
+		t.Fatalf("%v: the driver says %q", command, line)
 	}
 	if answer.Error != "" {
 		t.Fatalf("%v: %s", command, answer.Error)
@@ -77,7 +77,7 @@ func (d *driver) do(t testing.TB, command map[string]any, result any) {
 		return
 	}
 	if err := json.Unmarshal(answer.Result, result); err != nil {
-		t.Fatalf("%v: %v in %s", command["op"], err, answer.Result)
+		t.Fatalf("%v: %v in %s", command, err, answer.Result)
 	}
 }
 
@@ -85,11 +85,18 @@ func (d *driver) do(t testing.TB, command map[string]any, result any) {
 func (d *driver) makes(base string) []matrix.Make {
 	var all []matrix.Make
 	for _, as := range dialects {
-		all = append(all, matrix.Make{Name: as.name, DropsLast: true, Connect: func(t testing.TB, face string) matrix.Client {
-			return d.connect(t, as, base+face)
+		all = append(all, matrix.Make{Name: as.name, Drops: true, Connect: func(t testing.TB, face string) matrix.Client {
+			return d.connect(t, as, target{URL: base + face})
 		}})
 	}
 	return all
+}
+
+// merged are clients on the faces that have everything merged only.
+func (d *driver) merged(name string, as dialect, to func(t testing.TB) target) matrix.Make {
+	return matrix.Make{Name: as.name + "-" + name, Merged: true, Drops: true, Connect: func(t testing.TB, _ string) matrix.Client {
+		return d.connect(t, as, to(t))
+	}}
 }
 
 // tsClient is one connection of a driver as a client of the matrix.
@@ -99,13 +106,16 @@ type tsClient struct {
 	era hubtest.Era
 }
 
-func (d *driver) connect(t testing.TB, as dialect, url string) *tsClient {
+func (d *driver) connect(t testing.TB, as dialect, to target) *tsClient {
 	t.Helper()
 	var hello struct {
 		ID      int
 		Version string
 	}
-	d.do(t, map[string]any{"op": "connect", "sdk": as.sdk, "mode": as.mode, "url": url}, &hello)
+	d.do(t, struct {
+		Op string `json:"op"`
+		job
+	}{"connect", job{SDK: as.sdk, Mode: as.mode, Version: as.pinned, target: to}}, &hello)
 	if hello.Version != as.version {
 		t.Fatalf("%s negotiated %s, want %s", as.name, hello.Version, as.version)
 	}

@@ -7,6 +7,7 @@
 import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
 import { getRequestListener } from '@hono/node-server';
 
 const job = JSON.parse(process.argv[2]);
@@ -32,15 +33,18 @@ const there = () => ({
 const say = value => (typeof value === 'string' ? value : JSON.stringify(value));
 
 // Each tool gets its arguments and what belongs to the call; what it returns is the text of its result.
+const steps = pace => async (_, call) => {
+  for (let i = 1; i <= 3; i++) {
+    await call.progress({ progress: i, total: 3 });
+    await call.log('info', `step ${i} of 3`);
+    if (pace) await pause(pace);
+  }
+  return 'done';
+};
 const tools = {
   echo: args => args,
-  steps: async (_, call) => {
-    for (let i = 1; i <= 3; i++) {
-      await call.progress({ progress: i, total: 3 });
-      await call.log('info', `step ${i} of 3`);
-    }
-    return 'done';
-  },
+  steps: steps(0),
+  paced: steps(10),
   slow: async (_, { signal }) => {
     note('called slow');
     if (!signal.aborted) await once(signal, 'abort');

@@ -137,7 +137,7 @@ func (s *sdkServer) make() *sdk.Server {
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: s.URI, Text: "a"}}}, nil
 	})
 	for name, handle := range map[string]sdk.ToolHandler{
-		"echo": s.echo, "steps": s.steps, "slow": s.slow, "multi": s.multi, "visit": s.visit, "gate": s.gate, "sample": s.sample, "roots": s.roots,
+		"echo": s.echo, "steps": s.steps, "paced": s.steps, "slow": s.slow, "multi": s.multi, "visit": s.visit, "gate": s.gate, "sample": s.sample, "roots": s.roots,
 		"rude": func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return nil, &jsonrpc.Error{Code: -31999, Message: "no", Data: json.RawMessage(`{"n":7,"x":["a",null]}`)}
 		},

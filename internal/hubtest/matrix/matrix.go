@@ -63,9 +63,12 @@ type Make struct {
 	Connect func(t testing.TB, face string) Client
 	// Without names the rows that the make cannot do, each with the reason.
 	Without map[string]string
-	// DropsLast says that the make drops a call's last progress if it arrives in one read with
+	// Merged says that the make has no way to a single agent, as over stdio
+	// and WebSocket.
+	Merged bool
+	// Drops says that the make drops progress that arrives in one read with
 	// the response, hub or no hub.
-	DropsLast bool
+	Drops bool
 }
 
 // Server is an upstream of a hub that speaks one era, or is spoken to in one.
@@ -156,6 +159,9 @@ func (m Make) each(t *testing.T, servers []Server, rows []Row) {
 			}
 			run(t, Column{way(s.Name), way(s.Own), s, m}, rows)
 		})
+		if m.Merged {
+			continue
+		}
 		t.Run(s.Name+"/agent", func(t *testing.T) {
 			way := func(up string) Way {
 				return Way{m.Connect(t, "/mcps/"+up+"/mcp"), func(tool string) string { return tool }}
