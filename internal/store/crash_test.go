@@ -79,6 +79,71 @@ func roleAppend() {
 	}
 }
 
+// roleChurn does everything that makes the engine rewrite, remove and compact
+// its files.
+func roleChurn() {
+	ctx := context.Background()
+	s := roleStore()
+	l := must(s.Log(ctx, store.LogOptions{Name: "evt", Subjects: []string{"evt.>"}, PerSubject: 40}))
+	b := must(s.Bucket(ctx, store.BucketOptions{Name: "b"}))
+	w := must(s.Work(ctx, store.WorkOptions{Name: "task", Subjects: []string{"task.>"}}))
+	for i := 0; ; i++ {
+		seq := must(l.AppendAny(ctx, fmt.Sprintf("evt.%d", i%5), make([]byte, i*7919%200_000)))
+		must(b.Put(ctx, fmt.Sprint("k", i%3), []byte("v"), time.Duration(i%2)*time.Second))
+		must(w.Add(ctx, "task.a", nil, ""))
+		must(0, must(w.Take(ctx, "task.a")).Ack(ctx))
+		switch i % 10 {
+		case 3:
+			must(0, l.Delete(ctx, seq))
+		case 5:
+			must(0, b.Delete(ctx, "k1", 0))
+		case 6:
+			must(l.Batch(ctx, []store.Put{{Subject: "evt.x"}, {Subject: "evt.y"}}))
+		case 7:
+			must(0, l.Purge(ctx, "evt.2"))
+		case 9:
+			must(0, l.PurgeKeep(ctx, "", uint64(i%20)))
+		}
+		fmt.Println(i)
+	}
+}
+
+// A kill at any moment is no damage.
+func TestKilledWhileChanging(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 6 {
+		cmd, out := role(t, "churn", dir, nil)
+		for range 15 + 11*round {
+			if line, err := out.ReadString('\n'); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		s, err := store.Open(context.Background(), store.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := s.Damage(); len(d) != 0 {
+			t.Errorf("round %d: %v", round, d)
+		}
+		if round%2 == 0 { // else the next start is the one after a kill, without a close between
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			copied := t.TempDir()
+			copyDir(t, dir, copied)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			dir = copied
+		}
+	}
+}
+
 func roleTake() {
 	s := roleStore()
 	w := must(s.Work(context.Background(), store.WorkOptions{Name: "task", Subjects: []string{"task.>"}, AckWait: time.Second}))

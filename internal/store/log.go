@@ -23,7 +23,7 @@ type LogOptions struct {
 	MaxBytes   int64         // the oldest entries go beyond it; 0 means no bound
 	MaxAge     time.Duration // entries go when they are older; 0 means never
 	PerSubject int64         // the oldest entries of a subject go beyond it; 0 means no bound
-	Async      bool          // acknowledge before it is on disk: a crash may lose the last entries. Has no effect on replicas.
+	Async      bool          // acknowledge before it is on disk: a crash may lose the last entries. Has no effect with replicas; cannot be changed later.
 }
 
 // Entry is one entry of a log. Its Data belongs to who gets it.

@@ -78,6 +78,52 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// What went by itself is no damage either.
+func TestReopenAfterExpiry(t *testing.T) {
+	dir := t.TempDir()
+	ctx := ctxFor(t, 60*time.Second)
+	var last uint64
+	for round := range 3 {
+		s, err := store.Open(ctx, store.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := s.Damage(); len(d) != 0 {
+			t.Fatalf("round %d: %v", round, d)
+		}
+		l := openLog(t, s, store.LogOptions{Name: "short", Subjects: []string{"short"}, MaxAge: 200 * time.Millisecond})
+		for range 3 {
+			seq, err := l.AppendAny(ctx, "short", nil)
+			if err != nil || seq != last+1 {
+				t.Fatal(seq, err)
+			}
+			last = seq
+		}
+		eventually(t, 20*time.Second, "all are gone", func() bool { u, err := l.Usage(ctx); return err == nil && u.Entries == 0 })
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMaxBytes(t *testing.T) {
+	s := storetest.Open(t, store.Options{MaxBytes: 1 << 20})
+	l := evt(t, s)
+	ctx := ctxFor(t, 30*time.Second)
+	var err error
+	n := 0
+	for ; err == nil && n < 30; n++ {
+		_, err = l.AppendAny(ctx, "evt.a", make([]byte, 100_000))
+	}
+	if !fault.Is(err, fault.Storage) || n < 9 || n > 12 {
+		t.Errorf("after %d entries: %v", n, err)
+	}
+	if err := l.PurgeKeep(ctx, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "there is room again", func() bool { _, err := l.AppendAny(ctx, "evt.a", nil); return err == nil && s.State() == nil })
+}
+
 func TestVersion(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(context.Background(), store.Options{Dir: dir})
