@@ -112,15 +112,15 @@ func TestParamHeadersAreMadeAnew(t *testing.T) {
 	} {
 		// What came with the request is not believed.
 		req := request(args, http.Header{"Mcp-Param-Region": {"elsewhere"}, "Mcp-Param-Other": {"x"}})
-		if diff := cmp.Diff(want, lines(paramHeaders(&Call{Req: req, Item: it}))); diff != "" {
+		if diff := cmp.Diff(want, lines(paramHeaders(&Call{Req: req, Item: it}, []byte(args)))); diff != "" {
 			t.Errorf("%s: %s", args, diff)
 		}
 	}
 	came := http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-Twice": {"a", "b"}, "Authorization": {"Bearer x"}, "Mcp-Name": {"t"}}
-	if diff := cmp.Diff([]string{"Mcp-Param-Region: eu"}, lines(paramHeaders(&Call{Req: request(`{}`, came)}))); diff != "" {
+	if diff := cmp.Diff([]string{"Mcp-Param-Region: eu"}, lines(paramHeaders(&Call{Req: request(`{}`, came)}, nil))); diff != "" {
 		t.Errorf("of an unknown tool: %s", diff)
 	}
-	if got := paramHeaders(&Call{Req: request(`{}`, came), Item: tool(t, `{"name":"plain"}`)}); got != nil {
+	if got := paramHeaders(&Call{Req: request(`{}`, came), Item: tool(t, `{"name":"plain"}`)}, nil); got != nil {
 		t.Errorf("of a tool without bindings: %v", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestDoorRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	it := tool(t, bound)
-	d := New(nil, 100)
+	d := New(Options{ArgBytes: 100})
 	all := &auth.Principal{Name: "all", Scopes: auth.Scopes{"*"}}
 	for name, tc := range map[string]struct {
 		who  *auth.Principal

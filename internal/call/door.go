@@ -3,9 +3,10 @@
 // prompt, whichever face it came by.
 //
 // In order: may the caller use this upstream; do its headers say what the
-// arguments say; do the arguments fit the tool's schema; then the upstream,
-// with its queue, breakers and time-outs; then counts and metrics. A request
-// that is refused has not reached the upstream.
+// arguments say; what do references in the arguments stand for; do the
+// arguments fit the tool's schema; then the upstream, with its queue, breakers
+// and time-outs; then what is kept of the result; then counts, metrics and the
+// record of the call. A request that is refused has not reached the upstream.
 package call
 
 import (
@@ -16,9 +17,12 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/seal"
+	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/upstream"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -32,20 +36,37 @@ type Call struct {
 	Rename   string        // the params member to rename; empty for none
 	Name     string        // what to rename it to
 	Replace  *wire.Field   // a member of the params to replace; nil for none
+
+	References bool // the face replaces references in arguments
+	Stateful   bool // the face offers saveAs as an argument, and cards
+}
+
+// Options are what a Door works with. All but ArgBytes may be nil.
+type Options struct {
+	Metrics  *obs.Metrics
+	Events   *event.Bus
+	Sessions *session.Registry
+	Key      seal.Key // signs what continues a call; nil means one that nobody else has
+	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
 }
 
 // Door is where calls pass.
 type Door struct {
 	metrics  *obs.Metrics
 	log      *slog.Logger // nil: none
+	events   *event.Bus
+	sessions *session.Registry
+	key      seal.Key
 	argBytes atomic.Int64
 }
 
-// New returns a door that counts in m. argBytes bounds the arguments of a
-// tool; 0 means 8 MiB.
-func New(m *obs.Metrics, argBytes int) *Door {
-	d := &Door{metrics: m}
-	d.Bound(argBytes)
+// New returns a door.
+func New(o Options) *Door {
+	if o.Key == nil {
+		o.Key = seal.Random()
+	}
+	d := &Door{metrics: o.Metrics, events: o.Events, sessions: o.Sessions, key: o.Key}
+	d.Bound(o.ArgBytes)
 	return d
 }
 
@@ -65,18 +86,19 @@ func (d *Door) Bound(argBytes int) {
 // Do makes the call.
 func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	began := time.Now()
-	resp, err := d.pass(ctx, c)
-	d.count(ctx, c, resp, err, time.Since(began))
+	var t tooled
+	resp, err := d.pass(ctx, c, &t)
+	d.count(ctx, c, &t, resp, err, time.Since(began))
 	return resp, err
 }
 
-func (d *Door) pass(ctx context.Context, c *Call) (mcp.Response, error) {
+func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, error) {
 	if who := c.Req.Client.Principal; !who.Scopes.Allows(c.Upstream.Name()) {
 		return mcp.Response{}, fault.New(fault.Denied, c.Upstream.Name(), "%q may not use this upstream", who.Name)
 	}
 	isTool := c.Req.Method == "tools/call"
 	if isTool {
-		if err := d.checkTool(c); err != nil {
+		if err := d.prepare(ctx, c, t); err != nil {
 			return mcp.Response{}, err
 		}
 	}
@@ -89,7 +111,8 @@ func (d *Door) pass(ctx context.Context, c *Call) (mcp.Response, error) {
 	}
 	meta := upstream.Call{Repeat: !isTool}
 	if isTool {
-		o.Headers = paramHeaders(c)
+		t.change(o)
+		o.Headers = paramHeaders(c, t.args)
 		meta.Tool = o.Name
 		if c.Item != nil {
 			meta.Repeat, meta.Timeout = c.Item.Idempotent, c.Item.Timeout
@@ -97,26 +120,11 @@ func (d *Door) pass(ctx context.Context, c *Call) (mcp.Response, error) {
 			meta.Repeat = false
 		}
 	}
-	return c.Upstream.Do(ctx, o, meta)
-}
-
-func (d *Door) checkTool(c *Call) error {
-	args := c.Req.Param("arguments")
-	if most := d.argBytes.Load(); int64(len(args)) > most {
-		return fault.New(fault.Limit, c.Upstream.Name(), "the arguments are %d bytes, over the limit of %d", len(args), most)
+	resp, err := c.Upstream.Do(ctx, o, meta)
+	if err != nil || !isTool || resp.Result == nil {
+		return resp, err
 	}
-	if c.Item == nil {
-		return nil
-	}
-	if c.Req.Header != nil && len(c.Item.Bindings) > 0 {
-		if err := checkParamHeaders(c.Req.Header, c.Item, args); err != nil {
-			return err
-		}
-	}
-	if c.Check && c.Item.Schema != nil {
-		return validate(c.Item, args)
-	}
-	return nil
+	return d.conclude(ctx, c, t, resp)
 }
 
 // validate checks arguments against the tool's schema. A schema that does not
@@ -146,7 +154,7 @@ func validate(it *catalog.Item, args []byte) error {
 }
 
 // count records how a call went.
-func (d *Door) count(ctx context.Context, c *Call, resp mcp.Response, err error, took time.Duration) {
+func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response, err error, took time.Duration) {
 	kind, tool := "", c.Req.Method
 	switch {
 	case err != nil:
@@ -164,6 +172,28 @@ func (d *Door) count(ctx context.Context, c *Call, resp mcp.Response, err error,
 	if level := levelOf(kind); d.log != nil && d.log.Enabled(ctx, level) {
 		d.tell(ctx, level, c, tool, kind, err, took)
 	}
+	if d.events != nil {
+		d.record(c, t, tool, kind, len(resp.Result), took)
+	}
+}
+
+// record tells of the call: what it was and which values it used, but nothing
+// of what passed.
+func (d *Door) record(c *Call, t *tooled, tool, kind string, bytes int, took time.Duration) {
+	r := event.Record{Type: event.CallDone, Principal: c.Req.Client.Principal.Name, Upstream: c.Upstream.Name(), Tool: tool, Kind: kind, Bytes: bytes, TookUS: took.Microseconds()}
+	if t.session != nil {
+		r.Session = t.session.Name()
+	}
+	if t.used != nil || t.saved != "" {
+		r.Data = Trace{Used: t.used, Saved: t.saved}
+	}
+	d.events.Emit(r)
+}
+
+// Trace is the data of a call's record, if it had to do with stored values.
+type Trace struct {
+	Used  []session.Used `json:"used,omitempty"`
+	Saved string         `json:"saved,omitempty"` // the name that the result was kept under
 }
 
 // saysError reports whether a tool's result says that it failed.

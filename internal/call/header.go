@@ -95,13 +95,12 @@ func checkParamHeaders(h http.Header, it *catalog.Item, args []byte) error {
 
 // paramHeaders returns the Mcp-Param-* headers for the upstream: made from
 // the arguments where the tool is known, else those that came.
-func paramHeaders(c *Call) [][2]string {
+func paramHeaders(c *Call, args []byte) [][2]string {
 	var out [][2]string
 	if c.Item != nil {
 		if len(c.Item.Bindings) == 0 {
 			return nil
 		}
-		args := c.Req.Param("arguments")
 		for _, b := range c.Item.Bindings {
 			if v, ok := primitive(argument(args, b.Path)); ok {
 				out = append(out, [2]string{paramPrefix + b.Header, mcp.EncodeHeader(v)})

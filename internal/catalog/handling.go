@@ -32,7 +32,8 @@ const SaveAs = "saveAs"
 // View is how a definition is looked at.
 type View struct {
 	Era      mcp.Era
-	Stateful bool // results can be kept
+	Stateful bool     // results can be kept
+	More     [][]byte // definitions that follow those of the catalogue
 }
 
 // As returns the definition for clients of that kind.

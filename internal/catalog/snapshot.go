@@ -260,5 +260,11 @@ func (s *Snapshot) Page(k Kind, v View, cursor string, allowed func(upstream str
 		out = append(out, shown...)
 		n, last = n+1, it
 	}
+	for _, def := range v.More {
+		if n++; n > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, def...)
+	}
 	return append(out, ']'), nil
 }

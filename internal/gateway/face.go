@@ -6,7 +6,8 @@ import (
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
-// face is the merged face bound to a Session by its address.
+// face is the merged face of a Session, where results can be kept and long
+// ones become cards.
 type face struct {
 	g       *Gateway
 	session string
@@ -20,7 +21,7 @@ func (f *face) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	if req.Session == "" {
 		req.Session = f.session
 	}
-	return f.g.Handle(ctx, req)
+	return f.g.handle(ctx, req, true)
 }
 
 func (f *face) Attach(l *mcp.Listener) (stop func()) {

@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/upstream"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -26,73 +28,81 @@ type Gateway struct {
 	cat      *catalog.Catalog
 	pool     *upstream.Pool
 	door     *call.Door
+	sessions *session.Registry
+	off      atomic.Pointer[map[string]bool] // upstreams that are off unless a Session switches them on
 	audience mcp.Audience
 	patient  time.Time // until when lists wait for upstreams that are starting
 	stop     func()
 }
 
-// Open returns the face over what cat and pool hold. Close ends it. For
+// Open returns the face over what cat, pool and sessions hold. Close ends it. For
 // patience from now on, lists wait for upstreams that are still starting, since
 // a client that has just come with the hub would otherwise be told of nothing;
 // afterwards they wait for nobody.
-func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, patience time.Duration) *Gateway {
-	g := &Gateway{cat: cat, pool: pool, door: door, patient: time.Now().Add(patience)}
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, sessions *session.Registry, patience time.Duration) *Gateway {
+	g := &Gateway{cat: cat, pool: pool, door: door, sessions: sessions, patient: time.Now().Add(patience)}
+	g.off.Store(&map[string]bool{})
 	g.stop = cat.Watch(g.changed)
 	pool.Hear(g.heard)
+	sessions.Watch(g.sessionChanged)
 	return g
 }
 
 // Close stops telling changes.
 func (g *Gateway) Close() { g.stop() }
 
-// Handle answers one request.
+// Handle answers one request of the face that keeps to what upstreams say.
 func (g *Gateway) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	return g.handle(ctx, req, false)
+}
+
+func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (mcp.Response, error) {
 	if req.IsNote {
 		for _, u := range g.pool.All() {
 			u.Relay(ctx, req.Client, req.Method, req.Params)
 		}
 		return mcp.Response{}, nil
 	}
+	p := g.party(req.Client, req.Session)
+	p.stateful = stateful
 	switch req.Method {
 	case "initialize", "server/discover":
-		return g.introduce(req)
+		return g.introduce(req, p)
 	case "tools/list":
-		return g.list(ctx, req, catalog.Tool)
+		return g.list(ctx, req, p, catalog.Tool)
 	case "prompts/list":
-		return g.list(ctx, req, catalog.Prompt)
+		return g.list(ctx, req, p, catalog.Prompt)
 	case "resources/list":
-		return g.list(ctx, req, catalog.Resource)
+		return g.list(ctx, req, p, catalog.Resource)
 	case "resources/templates/list":
-		return g.list(ctx, req, catalog.Template)
+		return g.list(ctx, req, p, catalog.Template)
 	case "tools/call":
-		resp, err := g.named(ctx, req, catalog.Tool)
+		resp, err := g.named(ctx, req, p, catalog.Tool)
 		if err != nil {
 			return call.AsResult(req, err)
 		}
 		return resp, nil
 	case "prompts/get":
-		return g.named(ctx, req, catalog.Prompt)
+		return g.named(ctx, req, p, catalog.Prompt)
 	case "resources/read":
-		return g.read(ctx, req)
+		return g.read(ctx, req, p)
 	case "completion/complete":
-		return g.complete(ctx, req)
+		return g.complete(ctx, req, p)
 	case "logging/setLevel":
-		g.setLevel(req)
+		g.setLevel(req, p)
 		return mcp.Response{Result: []byte("{}")}, nil
 	}
 	return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
 }
 
-func allowed(c *mcp.Client) func(string) bool { return c.Principal.Scopes.Allows }
-
 const instructions = "Stoa offers the tools, prompts and resources of several MCP servers. The name of a tool begins with the server's name and two underscores."
 
 // introduce answers initialize and server/discover.
-func (g *Gateway) introduce(req *mcp.Request) (mcp.Response, error) {
+func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 	text := instructions
 	for _, u := range g.pool.All() {
 		h := u.Known()
-		if h == nil || h.Instructions == "" || !allowed(req.Client)(u.Name()) || len(text) > 64<<10 {
+		if h == nil || h.Instructions == "" || !p.may(u.Name()) || len(text) > 64<<10 {
 			continue
 		}
 		text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
@@ -103,35 +113,39 @@ func (g *Gateway) introduce(req *mcp.Request) (mcp.Response, error) {
 }
 
 // list answers a list method from the catalogue.
-func (g *Gateway) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
+func (g *Gateway) list(ctx context.Context, req *mcp.Request, p party, k catalog.Kind) (mcp.Response, error) {
 	cursor, ok := "", true
 	if raw := req.Param("cursor"); raw != nil {
 		if cursor, ok = wire.String(raw); !ok {
 			return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "cursor is not a string")
 		}
 	}
-	g.ensure(ctx, req.Client)
-	return g.page(req, k, cursor)
+	g.ensure(ctx, p)
+	return g.page(req, p, k, cursor)
 }
 
 // Peek answers tools/list as it can be answered now, without connecting to
 // anything: for those who want to know how the hub does.
 func (g *Gateway) Peek(req *mcp.Request) (mcp.Response, error) {
-	return g.page(req, catalog.Tool, "")
+	return g.page(req, g.party(req.Client, req.Session), catalog.Tool, "")
 }
 
-func (g *Gateway) page(req *mcp.Request, k catalog.Kind, cursor string) (mcp.Response, error) {
+func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string) (mcp.Response, error) {
 	snap := g.cat.Now()
-	page, err := snap.Page(k, catalog.View{Era: req.Client.Era}, cursor, allowed(req.Client))
+	view := catalog.View{Era: req.Client.Era, Stateful: p.stateful}
+	if k == catalog.Resource {
+		view.More = g.values(p)
+	}
+	page, err := snap.Page(k, view, cursor, p.may)
 	if err != nil {
 		return mcp.Response{}, err
 	}
 	out := append(append(make([]byte, 0, len(page)+128), '{'), page...)
 	if req.Client.Era == mcp.Modern {
-		ttl, scope := g.hints(snap, req.Client)
+		ttl, scope := g.hints(snap, p, view.More != nil)
 		out = fmt.Appendf(out, `,"resultType":"complete","ttlMs":%d,"cacheScope":%q`, ttl, scope)
 	}
-	if stale := g.stale(snap, req.Client); len(stale) > 0 {
+	if stale := g.stale(snap, p); len(stale) > 0 {
 		b, _ := json.Marshal(stale)
 		out = append(append(append(out, `,"_meta":{"stoa/stale":`...), b...), '}')
 	}
@@ -140,12 +154,12 @@ func (g *Gateway) page(req *mcp.Request, k catalog.Kind, cursor string) (mcp.Res
 
 // ensure reads the catalogues of upstreams that are read only when asked for,
 // and gives the others a moment to start when the hub has just started.
-func (g *Gateway) ensure(ctx context.Context, c *mcp.Client) {
+func (g *Gateway) ensure(ctx context.Context, p party) {
 	var waiting []*upstream.Upstream
 	snap := g.cat.Now()
 	starting := time.Now().Before(g.patient)
 	for _, u := range g.pool.All() {
-		if snap.Of(u.Name()) == nil && allowed(c)(u.Name()) && (starting || u.Lazy()) {
+		if snap.Of(u.Name()) == nil && p.may(u.Name()) && (starting || u.Lazy()) {
 			waiting = append(waiting, u)
 		}
 	}
@@ -171,14 +185,17 @@ const askedFor = 2 * time.Second
 
 // hints are the cache hints of a merged list: the shortest life and the
 // narrowest scope of its parts.
-func (g *Gateway) hints(snap *catalog.Snapshot, c *mcp.Client) (ttl int64, scope string) {
+func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, scope string) {
 	ttl, scope = -1, "public"
-	if len(c.Principal.Scopes) != 1 || c.Principal.Scopes[0] != "*" {
+	if own || p.switched != nil || len(p.client.Principal.Scopes) != 1 || p.client.Principal.Scopes[0] != "*" {
 		scope = "private"
 	}
 	for _, u := range g.pool.All() {
+		if u.Builtin() {
+			continue // what it offers does not change, but for what own is about
+		}
 		l := snap.Of(u.Name())
-		if l == nil || !allowed(c)(u.Name()) {
+		if l == nil || !p.may(u.Name()) {
 			ttl = 0
 			continue
 		}
@@ -189,12 +206,15 @@ func (g *Gateway) hints(snap *catalog.Snapshot, c *mcp.Client) (ttl int64, scope
 			ttl = l.TTL
 		}
 	}
+	if own {
+		ttl = 0
+	}
 	return max(ttl, 0), scope
 }
 
-func (g *Gateway) stale(snap *catalog.Snapshot, c *mcp.Client) (names []string) {
+func (g *Gateway) stale(snap *catalog.Snapshot, p party) (names []string) {
 	for _, u := range g.pool.All() {
-		if l := snap.Of(u.Name()); l != nil && l.Stale && allowed(c)(u.Name()) {
+		if l := snap.Of(u.Name()); l != nil && l.Stale && p.may(u.Name()) {
 			names = append(names, u.Name())
 		}
 	}
@@ -202,12 +222,12 @@ func (g *Gateway) stale(snap *catalog.Snapshot, c *mcp.Client) (names []string) 
 }
 
 // named answers tools/call and prompts/get.
-func (g *Gateway) named(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
+func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalog.Kind) (mcp.Response, error) {
 	name, ok := req.Text("name")
 	if !ok || name == "" {
 		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
 	}
-	it, err := g.find(ctx, req.Client, k, name)
+	it, err := g.find(ctx, p, k, name)
 	if err != nil {
 		return mcp.Response{}, err
 	}
@@ -215,22 +235,22 @@ func (g *Gateway) named(ctx context.Context, req *mcp.Request, k catalog.Kind) (
 	if u == nil {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
 	}
-	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name})
+	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name, References: true, Stateful: p.stateful})
 }
 
 // find looks a name up. If it is not there, upstreams whose catalogue has not
 // been read yet are read first.
-func (g *Gateway) find(ctx context.Context, c *mcp.Client, k catalog.Kind, name string) (*catalog.Item, error) {
-	it, err := g.cat.Now().Find(k, name, allowed(c))
+func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string) (*catalog.Item, error) {
+	it, err := g.cat.Now().Find(k, name, p.may)
 	if err == nil {
 		return it, nil
 	}
-	g.ensure(ctx, c)
-	if it, err = g.cat.Now().Find(k, name, allowed(c)); err == nil {
+	g.ensure(ctx, p)
+	if it, err = g.cat.Now().Find(k, name, p.may); err == nil {
 		return it, nil
 	}
 	if up, _, ok := strings.Cut(name, "__"); ok {
-		if u := g.pool.Get(up); u != nil && g.cat.Now().Of(up) == nil && allowed(c)(up) {
+		if u := g.pool.Get(up); u != nil && g.cat.Now().Of(up) == nil && p.may(up) {
 			st := u.Status()
 			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s %s", st.State, st.Error)
 		}
@@ -238,12 +258,12 @@ func (g *Gateway) find(ctx context.Context, c *mcp.Client, k catalog.Kind, name 
 	return nil, err
 }
 
-func (g *Gateway) read(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+func (g *Gateway) read(ctx context.Context, req *mcp.Request, p party) (mcp.Response, error) {
 	uri, ok := req.Text("uri")
 	if !ok || uri == "" {
 		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "uri is missing or not a string")
 	}
-	u, own, err := g.route(ctx, req.Client, uri)
+	u, own, err := g.route(ctx, p, uri)
 	if err != nil {
 		return mcp.Response{}, err
 	}
@@ -254,11 +274,11 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request) (mcp.Response, err
 	return g.door.Do(ctx, c)
 }
 
-func (g *Gateway) route(ctx context.Context, c *mcp.Client, uri string) (*upstream.Upstream, string, error) {
-	name, own, err := g.cat.Now().Route(uri, allowed(c))
+func (g *Gateway) route(ctx context.Context, p party, uri string) (*upstream.Upstream, string, error) {
+	name, own, err := g.cat.Now().Route(uri, p.may)
 	if err != nil {
-		g.ensure(ctx, c)
-		name, own, err = g.cat.Now().Route(uri, allowed(c))
+		g.ensure(ctx, p)
+		name, own, err = g.cat.Now().Route(uri, p.may)
 	}
 	if err != nil {
 		return nil, "", err
@@ -271,7 +291,7 @@ func (g *Gateway) route(ctx context.Context, c *mcp.Client, uri string) (*upstre
 }
 
 // complete answers completion/complete by the upstream of what ref names.
-func (g *Gateway) complete(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+func (g *Gateway) complete(ctx context.Context, req *mcp.Request, p party) (mcp.Response, error) {
 	ref := req.Param("ref")
 	kind, _ := wire.String(wire.Get(ref, "type"))
 	var u *upstream.Upstream
@@ -279,7 +299,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request) (mcp.Response,
 	switch kind {
 	case "ref/prompt":
 		name, _ := wire.String(wire.Get(ref, "name"))
-		it, err := g.find(ctx, req.Client, catalog.Prompt, name)
+		it, err := g.find(ctx, p, catalog.Prompt, name)
 		if err != nil {
 			return mcp.Response{}, err
 		}
@@ -287,7 +307,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request) (mcp.Response,
 		changed = wire.Edit(nil, ref, wire.Change{Name: "name", Value: wire.Quote(it.Name)})
 	case "ref/resource":
 		uri, _ := wire.String(wire.Get(ref, "uri"))
-		up, own, err := g.route(ctx, req.Client, uri)
+		up, own, err := g.route(ctx, p, uri)
 		if err != nil {
 			return mcp.Response{}, err
 		}
@@ -303,10 +323,10 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request) (mcp.Response,
 
 // setLevel tells the upstreams, behind the client's back: none of them may
 // keep it waiting.
-func (g *Gateway) setLevel(req *mcp.Request) {
+func (g *Gateway) setLevel(req *mcp.Request, p party) {
 	level := req.Client.LogLevel()
 	for _, u := range g.pool.All() {
-		if allowed(req.Client)(u.Name()) {
+		if p.may(u.Name()) {
 			u.WantLevel(level)
 		}
 	}

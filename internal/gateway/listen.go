@@ -35,7 +35,10 @@ func (g *Gateway) leave(key string) {
 
 // Subscribe adds a resource to what l hears of.
 func (g *Gateway) Subscribe(ctx context.Context, l *mcp.Listener, uri string) error {
-	u, own, err := g.route(ctx, l.Client, uri)
+	if s, ok := g.valueOf(l, uri); ok {
+		return g.subscribeValue(l, s, uri)
+	}
+	u, own, err := g.route(ctx, g.party(l.Client, l.Session), uri)
 	if err != nil {
 		return err
 	}
@@ -51,7 +54,13 @@ func (g *Gateway) Subscribe(ctx context.Context, l *mcp.Listener, uri string) er
 
 // Unsubscribe removes it.
 func (g *Gateway) Unsubscribe(ctx context.Context, l *mcp.Listener, uri string) error {
-	u, own, err := g.route(ctx, l.Client, uri)
+	if s, ok := g.valueOf(l, uri); ok {
+		if s != nil {
+			g.audience.Unsubscribe(l, valueKey(s, uri))
+		}
+		return nil
+	}
+	u, own, err := g.route(ctx, g.party(l.Client, l.Session), uri)
 	if err != nil {
 		return err
 	}
@@ -66,7 +75,7 @@ func (g *Gateway) changed(changes []catalog.Change) {
 	tell := func(method string, of func(catalog.Change) bool) {
 		g.audience.Tell(method, func(l *mcp.Listener) bool {
 			for _, c := range changes {
-				if of(c) && allowed(l.Client)(c.Upstream) {
+				if of(c) && g.party(l.Client, l.Session).may(c.Upstream) {
 					return true
 				}
 			}

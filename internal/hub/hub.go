@@ -20,6 +20,7 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/gateway"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -53,23 +54,25 @@ type Options struct {
 
 // Hub is a running hub.
 type Hub struct {
-	version  string
-	cfg      *config.Config
-	log      *slog.Logger
-	logs     *obs.Logs
-	data     *dataDir // nil in a temporary hub
-	tokens   auth.Verifier
-	cat      *catalog.Catalog
-	pool     *upstream.Pool
-	metrics  *obs.Metrics
-	gateway  *gateway.Gateway
-	router   *router.Router
-	sessions *mcp.Sessions
-	endpoint *mcp.Endpoint
-	door     *call.Door
-	environ  []string // Options.Environ
-	ready    readiness
-	listens  func(addresses []string) // Options.Ready
+	version     string
+	cfg         *config.Config
+	log         *slog.Logger
+	logs        *obs.Logs
+	data        *dataDir // nil in a temporary hub
+	tokens      auth.Verifier
+	cat         *catalog.Catalog
+	pool        *upstream.Pool
+	state       state
+	events      *event.Bus
+	metrics     *obs.Metrics
+	gateway     *gateway.Gateway
+	router      *router.Router
+	connections *mcp.Sessions
+	endpoint    *mcp.Endpoint
+	door        *call.Door
+	environ     []string // Options.Environ
+	ready       readiness
+	listens     func(addresses []string) // Options.Ready
 
 	current   atomic.Pointer[config.Config] // since the first reload
 	reloading sync.Mutex
@@ -106,28 +109,41 @@ func Open(opts Options) (*Hub, error) {
 		return nil, fmt.Errorf("open metrics: %w", err)
 	}
 	h.writeLogs()
+	if err := h.openState(); err != nil {
+		h.closeState()
+		_ = h.metrics.Close() // it has counted nothing
+		if h.data != nil {
+			h.data.close()
+		}
+		return nil, err
+	}
 	h.cat = catalog.New(50 * time.Millisecond)
 	var key []byte
 	if h.data != nil {
 		key = []byte(h.data.key)
 	}
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
-	h.door = call.New(h.metrics, h.cfg.Limits.ArgumentBytes)
+	h.events = event.New(0)
+	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes})
 	h.door.LogTo(h.logger("call"))
 	patience := time.Second
 	if opts.Temporary { // its client waits for it anyway
 		patience = 5 * time.Second
 	}
-	h.gateway = gateway.Open(h.cat, h.pool, h.door, patience)
+	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.state.sessions, patience)
 	h.router = router.Open(h.cat, h.pool, h.door)
-	h.sessions = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
-	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout, Sessions: h.sessions, Panicked: h.panicked})
+	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
+	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout, Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked})
 	h.gauges()
 	for _, o := range h.options(h.cfg) {
 		if _, err := h.pool.Add(o); err != nil {
 			h.Close()
 			return nil, err
 		}
+	}
+	if err := h.addModules(h.cfg); err != nil {
+		h.Close()
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
@@ -144,7 +160,7 @@ func (h *Hub) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			h.sessions.Sweep()
+			h.connections.Sweep()
 		}
 	}
 }
@@ -262,12 +278,13 @@ func (h *Hub) Close() {
 		h.cancel()
 	}
 	h.endpoint.Close()
-	h.sessions.Close()
+	h.connections.Close()
 	h.gateway.Close()
 	h.router.Close()
 	h.cat.Close()
 	h.pool.Close()
 	h.wg.Wait()
+	h.closeState()
 	if err := h.metrics.Close(); err != nil {
 		h.log.Warn("close metrics", "err", err)
 	}

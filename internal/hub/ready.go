@@ -120,7 +120,7 @@ func list(ctx context.Context, ask func(context.Context, *mcp.Request) (mcp.Resp
 // gauges are figures that are read when somebody looks.
 func (h *Hub) gauges() {
 	h.metrics.Gauge("stoa_sessions", "Open legacy connections over HTTP.", func(observe func(float64, ...string)) {
-		observe(float64(h.sessions.Len()))
+		observe(float64(h.connections.Len()))
 	})
 	h.metrics.Gauge("stoa_upstream_up", "Whether an upstream is connected.", func(observe func(float64, ...string)) {
 		for _, s := range h.Upstreams() {

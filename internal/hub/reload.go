@@ -157,7 +157,7 @@ func (h *Hub) apply(p *plan, cfg *config.Config) error {
 	}
 	if p.limits {
 		h.door.Bound(cfg.Limits.ArgumentBytes)
-		h.sessions.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
+		h.connections.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
 	}
 	if p.pool {
 		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval})

@@ -105,6 +105,7 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 	h := &Hub{tb: tb, log: &logbook{}, done: make(chan error, 1)}
 	h.Data = filepath.Join(tb.TempDir(), "data")
 	s := &Setup{Config: config.Default()}
+	s.Config.Modules = config.Modules{} // tests say which tools there are; Modules switches them on
 	s.Config.Listen, s.Config.Data = []string{"127.0.0.1:0"}, h.Data
 	s.Options.Logger = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, edit := range edits {
@@ -235,4 +236,9 @@ func (l *logbook) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// Modules offers the built-in tools that are offered by default.
+func Modules() Edit {
+	return Config(func(c *config.Config) { c.Modules = config.Default().Modules })
 }

@@ -33,7 +33,7 @@ func (x *exchange) batch(body []byte) bool {
 	}
 	var s *session
 	if id != "" {
-		if s, err = x.e.opts.Sessions.get(id, x.scope, x.who.Name); err != nil {
+		if s, err = x.e.session(id, x.scope, x.who, x.h); err != nil {
 			writeFault(x.w, nil, false, err)
 			return true
 		}

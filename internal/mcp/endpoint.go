@@ -21,6 +21,13 @@ type EndpointOptions struct {
 	KeepAlive    time.Duration // silence after which a comment is sent; 0 means 15 s
 	WriteTimeout time.Duration // time for a client to take one message on a socket or an old event stream; 0 means 30 s
 	Sessions     *Sessions     // required: legacy connections
+	// Recall returns the client of a connection that this endpoint does not
+	// know, if it is known from elsewhere, such as from before a restart. A
+	// connection of its id is then opened anew. nil means that none is known.
+	Recall func(id string, who *auth.Principal) *Client
+	// Deleted is told that a client has ended its connection for good; nil
+	// means that nobody wants to know.
+	Deleted func(c *Client)
 	// Panicked is told of a handler that panicked where net/http would not
 	// catch it; nil means that nobody wants to know.
 	Panicked func(value any, stack []byte)
@@ -31,6 +38,7 @@ type Endpoint struct {
 	opts    EndpointOptions
 	closing chan struct{}
 	sockets gate
+	recalls sync.Mutex
 	once    sync.Once
 }
 
@@ -69,9 +77,9 @@ func (e *Endpoint) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	case http.MethodPost:
 		e.post(w, r, who, scope, h)
 	case http.MethodGet:
-		e.get(w, r, who, scope)
+		e.get(w, r, who, scope, h)
 	case http.MethodDelete:
-		e.delete(w, r, who, scope)
+		e.delete(w, r, who, scope, h)
 	default:
 		refuseMethod(w)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -21,7 +22,7 @@ func (x *exchange) legacy(header string) {
 	}
 	var s *session
 	if id != "" {
-		if s, err = x.e.opts.Sessions.get(id, x.scope, x.who.Name); err != nil {
+		if s, err = x.e.session(id, x.scope, x.who, x.h); err != nil {
 			writeFault(x.w, x.m.ID, false, err)
 			return
 		}
@@ -102,6 +103,25 @@ func (e *Endpoint) open(client *Client, scope, name string, h Handler) (*session
 		return nil, err
 	}
 	return s, nil
+}
+
+// session returns the session of that id, also one that was opened before the
+// process was started.
+func (e *Endpoint) session(id, scope string, who *auth.Principal, h Handler) (*session, error) {
+	s, err := e.opts.Sessions.get(id, scope, who.Name)
+	if err == nil || e.opts.Recall == nil {
+		return s, err
+	}
+	client := e.opts.Recall(id, who)
+	if client == nil {
+		return nil, err
+	}
+	e.recalls.Lock() // two requests may come at once
+	defer e.recalls.Unlock()
+	if s, err := e.opts.Sessions.get(id, scope, who.Name); err == nil {
+		return s, nil
+	}
+	return e.open(client, scope, "", h)
 }
 
 // legacyClient reads who asks from initialize. What it returns outlives the

@@ -168,7 +168,7 @@ func writeNotes(w http.ResponseWriter, notes []note, tag func([]byte) []byte) bo
 
 // named returns the session that a GET or DELETE names, or nil after having
 // answered that there is none.
-func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) *session {
+func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string, h Handler) *session {
 	id, err := one(r.Header, headerSession)
 	if err == nil && id == "" {
 		refuseMethod(w)
@@ -176,7 +176,7 @@ func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	}
 	var s *session
 	if err == nil {
-		s, err = e.opts.Sessions.get(id, scope, who.Name)
+		s, err = e.session(id, scope, who, h)
 	}
 	if err != nil {
 		writeFault(w, nil, false, err)
@@ -186,8 +186,8 @@ func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Princ
 }
 
 // get serves the stream of a legacy session.
-func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
-	s := e.named(w, r, who, scope)
+func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string, h Handler) {
+	s := e.named(w, r, who, scope, h)
 	if s == nil {
 		return
 	}
@@ -216,11 +216,14 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Princip
 }
 
 // delete ends a legacy session.
-func (e *Endpoint) delete(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string) {
-	s := e.named(w, r, who, scope)
+func (e *Endpoint) delete(w http.ResponseWriter, r *http.Request, who *auth.Principal, scope string, h Handler) {
+	s := e.named(w, r, who, scope, h)
 	if s == nil {
 		return
 	}
 	e.opts.Sessions.remove(s)
+	if e.opts.Deleted != nil {
+		e.opts.Deleted(s.client)
+	}
 	w.WriteHeader(http.StatusNoContent)
 }

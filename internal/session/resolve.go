@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -22,6 +23,10 @@ type splice struct {
 	depth      int  // of the value that is replaced
 	ref        bool // it is the member $ref of an object that may turn out to have no other
 }
+
+// ErrLiteral says that what looks like a reference is none here: it stays as
+// it is.
+var ErrLiteral = errors.New("no reference")
 
 // Resolve replaces each reference in args, and each object whose only member
 // is $ref with a reference, by the bytes that value returns for it, path
@@ -64,7 +69,7 @@ type resolver struct {
 	size    int // of the result
 	used    int
 	splices []splice
-	known   map[string][]byte // nil data: the reference is bad
+	known   map[string][]byte // nil data: the reference is bad, or none
 	bad     []badReference
 	err     error
 }
@@ -126,6 +131,8 @@ func (r *resolver) lookUp(text string, ref Reference, at int) ([]byte, bool) {
 	}
 	data, err := r.value(ref)
 	switch {
+	case err == ErrLiteral:
+		data = nil
 	case err != nil && !fault.Is(err, fault.BadReference):
 		r.err = err
 		return nil, false

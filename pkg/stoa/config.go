@@ -134,6 +134,7 @@ func orNever(idle time.Duration) time.Duration {
 // internal is the config as the hub takes it, checked.
 func (c Config) internal() (*config.Config, error) {
 	out := config.Default()
+	out.Modules = config.Modules{} // a program offers the tools that it names
 	if c.base != nil {
 		out.Limits = c.base.Limits
 	}

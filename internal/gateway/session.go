@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"encoding/json"
+
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/modules"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// party is who asks, and what it may see.
+type party struct {
+	client   *mcp.Client
+	session  string // the name that it asks for
+	stateful bool
+	switched *session.Session // the Session, if it holds anything
+	off      map[string]bool
+}
+
+func (g *Gateway) party(c *mcp.Client, name string) party {
+	p := party{client: c, session: name, off: *g.off.Load()}
+	if name == "" {
+		name = c.Connection
+	}
+	if name != "" {
+		p.switched = g.sessions.Find(c.Principal.Name, name)
+	}
+	return p
+}
+
+// may reports whether it may use an upstream: by its token, and by what is
+// switched on.
+func (p party) may(upstream string) bool {
+	if !p.client.Principal.Scopes.Allows(upstream) {
+		return false
+	}
+	if p.switched != nil {
+		if on, said := p.switched.Switched(upstream); said {
+			return on
+		}
+	}
+	return !p.off[upstream]
+}
+
+// Switch sets which upstreams are off for Sessions that say nothing of them,
+// and tells those who listen.
+func (g *Gateway) Switch(off map[string]bool) {
+	g.off.Store(&off)
+	all := func(*mcp.Listener) bool { return true }
+	g.audience.Tell(mcp.NoteToolsChanged, all)
+	g.audience.Tell(mcp.NotePromptsChanged, all)
+	g.audience.Tell(mcp.NoteResourcesChanged, all)
+}
+
+// values are the definitions of a Session's values as resources; nil if there
+// are none.
+func (g *Gateway) values(p party) [][]byte {
+	if p.switched == nil || !p.may(modules.ContextName) {
+		return nil
+	}
+	values, err := p.switched.Values("")
+	if err != nil {
+		return nil
+	}
+	var out [][]byte
+	for _, v := range values {
+		def := map[string]any{"uri": modules.ValueURI(v.Name), "name": v.Name, "size": v.Size, "description": v.Summary}
+		if v.Description != "" {
+			def["description"] = v.Description + " (" + v.Summary + ")"
+		}
+		if b, err := json.Marshal(def); err == nil {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// valueOf returns the Session of a listener, if a URI is that of a value.
+func (g *Gateway) valueOf(l *mcp.Listener, uri string) (*session.Session, bool) {
+	if _, ok := modules.ValueName(uri); !ok {
+		return nil, false
+	}
+	s, err := call.Bind(g.sessions, l.Client, l.Session)
+	if err != nil {
+		return nil, true
+	}
+	return s, true
+}
+
+func valueKey(s *session.Session, uri string) string { return "session:" + s.ID() + " " + uri }
+
+func (g *Gateway) subscribeValue(l *mcp.Listener, s *session.Session, uri string) error {
+	if s == nil {
+		return fault.New(fault.ResourceNotFound, uri, "this connection is bound to no session")
+	}
+	g.audience.Subscribe(l, valueKey(s, uri), uri)
+	return nil
+}
+
+// sessionChanged tells those who listen in a Session what happened to it.
+func (g *Gateway) sessionChanged(c session.Change) {
+	in := func(l *mcp.Listener) bool {
+		name := l.Session
+		if name == "" {
+			name = l.Client.Connection
+		}
+		return name == c.Session.Name() && l.Client.Principal.Name == c.Session.Principal()
+	}
+	if c.Modules || c.Ended {
+		g.audience.Tell(mcp.NoteToolsChanged, in)
+		g.audience.Tell(mcp.NotePromptsChanged, in)
+	}
+	if c.Modules || c.Listed {
+		g.audience.Tell(mcp.NoteResourcesChanged, in)
+	}
+	if c.Value != "" {
+		uri := modules.ValueURI(c.Value)
+		g.audience.Updated(valueKey(c.Session, uri), append(append([]byte(`{"uri":`), wire.Quote(uri)...), '}'))
+	}
+}

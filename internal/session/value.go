@@ -1,0 +1,298 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/spell"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// inline is the largest data that is kept in an entry; the rest of the entry
+// needs room too.
+const inline = store.MaxEntry - 16<<10
+
+// New is what to store.
+type New struct {
+	Name        string
+	Number      bool   // make the name one that nothing has, by a number at its end
+	Data        []byte // JSON; the caller may use it afterwards
+	Description string
+	By          string
+	Origin      *Origin
+}
+
+// Put stores a value. It is durable when Put returns. replaced is the version
+// that was current before; 0 if there was none.
+func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err error) {
+	if err := ValidName(n.Name); err != nil {
+		return Value{}, 0, err
+	}
+	if err := wire.Valid(n.Data, wire.FromUpstream); err != nil {
+		return Value{}, 0, fault.New(fault.InvalidArguments, n.Name, "the data is not JSON: %v", err)
+	}
+	if len(n.Description) > 4096 {
+		return Value{}, 0, fault.New(fault.Limit, n.Name, "the description is %d bytes, over the limit of 4096", len(n.Description))
+	}
+	data, blob := n.Data, ""
+	if len(data) > inline {
+		if blob, err = s.putBlob(ctx, n); err != nil {
+			return Value{}, 0, err
+		}
+		data = nil
+	}
+	typ, summary := Describe(n.Data)
+	listed := false
+	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
+		name := n.Name
+		if n.Number {
+			name = st.spareName(name)
+		}
+		if err := st.room(name, len(n.Data), s.r.opts.Load()); err != nil {
+			return nil, nil, err
+		}
+		it := st.values[name]
+		next := Value{Name: name, Version: 1, Description: n.Description, Type: typ, Summary: summary, Size: len(n.Data), By: n.By, Origin: n.Origin}
+		replaced = 0
+		if old := it.current(); old != nil {
+			next.Version, replaced = old.Version+1, old.Version
+		}
+		listed = replaced == 0
+		return &event{Kind: put, Value: &next, Blob: blob}, data, nil
+	})
+	if err != nil {
+		return Value{}, 0, err
+	}
+	s.r.cache.put(ev.Value.seq, slices.Clone(n.Data))
+	s.r.tell(Change{Session: kept, Value: ev.Value.Name, Listed: listed})
+	return *ev.Value, replaced, nil
+}
+
+// putBlob stores data that is too large for an entry, if there is room for it.
+func (s *Session) putBlob(ctx context.Context, n New) (string, error) {
+	home := s.home()
+	home.mu.RLock()
+	err := home.state.room(n.Name, len(n.Data), s.r.opts.Load())
+	home.mu.RUnlock()
+	if err != nil {
+		return "", err
+	}
+	d, err := s.r.on(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.blobs.Put(ctx, s.state.id, n.Data)
+}
+
+// room says whether one more version of a value fits in.
+func (s *state) room(name string, size int, o *Options) error {
+	over := func(format string, args ...any) error {
+		return &fault.Error{Kind: fault.Limit, Subject: "session " + s.name, Msg: fmt.Sprintf(format, args...),
+			Hint: "Remove values that are not needed with context_remove, or raise the limit in the config."}
+	}
+	it := s.values[name]
+	if it.current() == nil && o.MaxValues > 0 && len(s.values) >= o.MaxValues {
+		return over("it holds %d values, which is as many as it may (session.maxValues)", len(s.values))
+	}
+	spare := 0
+	if it != nil && len(it.versions) >= max(o.History, 1) {
+		spare = it.versions[0].Size // goes when this one comes
+	}
+	if o.MaxBytes > 0 && s.bytes+size-spare > o.MaxBytes {
+		return over("%d bytes more than the %d that it holds are over its limit of %d (session.maxBytes)", size, s.bytes, o.MaxBytes)
+	}
+	if o.MaxAge > 0 && !s.created.IsZero() && time.Since(s.created) > o.MaxAge {
+		return over("it is older than %v and takes nothing more (session.maxAge)", o.MaxAge)
+	}
+	return nil
+}
+
+// Remove removes a value and its history.
+func (s *Session) Remove(ctx context.Context, name string) error {
+	if _, err := s.Value(name); err != nil {
+		return err
+	}
+	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
+		if st.values[name].current() == nil {
+			return nil, nil, nil // somebody else was quicker
+		}
+		return &event{Kind: removed, Name: name}, nil, nil
+	})
+	if err != nil || ev == nil {
+		return err
+	}
+	s.r.tell(Change{Session: kept, Value: name, Listed: true})
+	return nil
+}
+
+// Value returns the current version of a value. The fault names what exists
+// and what is close.
+func (s *Session) Value(name string) (Value, error) {
+	h := s.home()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if v := h.state.values[name].current(); v != nil {
+		return *v, nil
+	}
+	return Value{}, h.state.unknown(name)
+}
+
+// Version returns the version of a value that has that number, or that is in
+// that entry of the log, if entry is not 0.
+func (s *Session) Version(name string, version int, entry uint64) (Value, error) {
+	h := s.home()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	it := h.state.values[name]
+	if it.current() == nil {
+		return Value{}, h.state.unknown(name)
+	}
+	for _, v := range it.versions {
+		if v.Version == version && (entry == 0 || entry == v.seq) {
+			return v, nil
+		}
+	}
+	return Value{}, fault.New(fault.BadReference, name, "version %d is not kept; versions %d to %d are", version, it.versions[0].Version, it.current().Version)
+}
+
+const shownNames = 20
+
+func (s *state) unknown(name string) error {
+	var names []string
+	for n := range s.values {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	f := fault.New(fault.BadReference, "", "the session holds no value %q", name)
+	switch near := spell.Near(name, names, 3); {
+	case len(names) == 0:
+		f.Hint = "The session holds nothing yet: store a value with context_add or saveAs. A text that begins with @ is written @@."
+	case len(near) > 0:
+		f.Hint = "Did you mean @" + strings.Join(near, " or @") + "? A text that begins with @ is written @@."
+		f.With("close", near)
+	default:
+		f.Hint = "Use one of the names that are listed. A text that begins with @ is written @@."
+	}
+	return f.With("allowed", names[:min(len(names), shownNames)]).With("count", len(names))
+}
+
+// Values returns the current versions of the values whose names match a glob,
+// sorted by name; an empty glob matches all.
+func (s *Session) Values(glob string) ([]Value, error) {
+	if _, err := path.Match(glob, ""); err != nil {
+		return nil, fault.New(fault.InvalidArguments, "filter", "%q is no pattern: use *, ? and [a-z]", glob)
+	}
+	h := s.home()
+	h.mu.RLock()
+	out := make([]Value, 0, len(h.state.values))
+	for name, it := range h.state.values {
+		ok, _ := path.Match(glob, name)
+		if ok || glob == "" {
+			out = append(out, *it.current())
+		}
+	}
+	h.mu.RUnlock()
+	slices.SortFunc(out, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// History returns the versions of a value that are kept, newest first.
+func (s *Session) History(name string) ([]Value, error) {
+	h := s.home()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	it := h.state.values[name]
+	if it.current() == nil {
+		return nil, h.state.unknown(name)
+	}
+	out := slices.Clone(it.versions)
+	slices.Reverse(out)
+	return out, nil
+}
+
+// Data returns the data of one version. It is not to be changed.
+func (s *Session) Data(ctx context.Context, v Value) ([]byte, error) {
+	if b, ok := s.r.cache.get(v.seq); ok {
+		return b, nil
+	}
+	d, err := s.r.on(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	if v.blob != "" {
+		data, err = d.blobs.Get(ctx, s.state.id, v.blob)
+	} else {
+		var e store.Entry
+		if e, err = d.log.Read(ctx, v.seq); err == nil {
+			_, data, err = decode(e.Data)
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fault.New(fault.BadReference, "@"+v.Name, "version %d of it has been removed meanwhile", v.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.r.cache.put(v.seq, data)
+	return data, nil
+}
+
+// Info is what is known of a Session.
+type Info struct {
+	Name      string          `json:"name"`
+	Principal string          `json:"principal"`
+	Created   time.Time       `json:"created"`
+	Used      time.Time       `json:"used"`
+	Values    int             `json:"values"`
+	Bytes     int             `json:"bytes"`
+	Held      bool            `json:"held,omitempty"` // something of it is alive
+	Modules   map[string]bool `json:"modules,omitempty"`
+}
+
+// Info returns what is known of the Session.
+func (s *Session) Info() Info {
+	h := s.home()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	i := Info{Name: h.state.name, Principal: h.state.principal, Created: h.state.created, Used: time.Unix(0, h.used.Load()).UTC(),
+		Values: len(h.state.values), Bytes: h.state.bytes, Held: h.alive.Load() > 0}
+	if len(h.state.modules) > 0 {
+		i.Modules = make(map[string]bool, len(h.state.modules))
+		for k, v := range h.state.modules {
+			i.Modules[k] = v
+		}
+	}
+	return i
+}
+
+// Switch switches a module on or off for this Session.
+func (s *Session) Switch(ctx context.Context, module string, on bool) error {
+	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
+		if have, said := st.modules[module]; said && have == on {
+			return nil, nil, nil
+		}
+		return &event{Kind: switched, Name: module, On: on}, nil, nil
+	})
+	if err != nil || ev == nil {
+		return err
+	}
+	s.r.tell(Change{Session: kept, Modules: true})
+	return nil
+}
+
+// Switched returns whether a module is on in this Session, if that was said.
+func (s *Session) Switched(module string) (on, said bool) {
+	h := s.home()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	on, said = h.state.modules[module]
+	return on, said
+}
