@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 )
@@ -105,11 +107,14 @@ func (s *state) temporary(ctx context.Context) (*store.Store, error) {
 
 // storeState takes note of whether the store can be written to.
 func (h *Hub) storeState(err error) {
-	if err != nil {
-		h.log.Error("the store cannot be written to", "err", err)
-		return
+	log := h.logger("store")
+	switch {
+	case errors.Is(err, store.ErrClosed): // by us
+	case err != nil:
+		log.Error("the store cannot be written to", obs.KeyErr, err)
+	default:
+		log.Info("the store can be written to again")
 	}
-	h.log.Info("the store can be written to again")
 }
 
 // recall returns the client of a connection that was there before the hub was
