@@ -55,6 +55,9 @@ func (g *Gateway) Switch(off map[string]bool) {
 	g.audience.Tell(mcp.NoteResourcesChanged, all)
 }
 
+// Off reports whether an upstream is off for Sessions that say nothing of it.
+func (g *Gateway) Off(upstream string) bool { return (*g.off.Load())[upstream] }
+
 // values are the definitions of a Session's values as resources; nil if there
 // are none.
 func (g *Gateway) values(p party) [][]byte {

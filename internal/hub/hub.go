@@ -78,6 +78,7 @@ type Hub struct {
 	reloading sync.Mutex
 
 	mu        sync.Mutex
+	built     built
 	addresses []string
 	closed    bool
 	wg        sync.WaitGroup
@@ -141,7 +142,7 @@ func Open(opts Options) (*Hub, error) {
 			return nil, err
 		}
 	}
-	if err := h.addModules(h.cfg); err != nil {
+	if err := h.setModules(h.cfg); err != nil {
 		h.Close()
 		return nil, err
 	}
@@ -284,6 +285,7 @@ func (h *Hub) Close() {
 	h.cat.Close()
 	h.pool.Close()
 	h.wg.Wait()
+	h.built.close()
 	h.closeState()
 	if err := h.metrics.Close(); err != nil {
 		h.log.Warn("close metrics", "err", err)

@@ -1,32 +1,91 @@
 package hub
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
-// builtin are the modules that the config switches on, by name.
-func (h *Hub) builtin(cfg *config.Config) map[string]mcp.Handler {
-	out := map[string]mcp.Handler{}
-	if cfg.Modules.Context.Enabled {
-		out[modules.ContextName] = modules.Context(h.state.sessions)
-	}
-	return out
+// built is what became of the built-in modules that the config asks for.
+type built struct {
+	modules map[string]*modules.Module
+	failed  map[string]string // why one cannot be had
 }
 
-// addModules offers the built-in modules that are on. One that cannot be had
-// is told of, and does not stop the hub.
-func (h *Hub) addModules(cfg *config.Config) error {
-	for _, f := range cfg.Modules.Failed {
-		h.log.Warn("a module cannot be had", "module", f.Name, "from", f.From, "err", f.Text, "hint", f.Hint)
+// build makes the built-in modules that the config switches on. One that cannot
+// be had is told of, and does not stop the hub.
+func (h *Hub) build(cfg *config.Config) built {
+	b := built{modules: map[string]*modules.Module{}, failed: map[string]string{}}
+	fail := func(name, text, hint string) {
+		b.failed[name] = text
+		h.logger("modules").Warn("a module cannot be had", "module", name, obs.KeyErr, text, "hint", hint)
 	}
-	for name, m := range h.builtin(cfg) {
-		_, err := h.pool.Add(upstream.Options{Name: name, Title: name, Handler: m, Builtin: true, Logger: h.log,
-			Handling: func(tool string) catalog.Handling { return handling(name) }})
+	for _, f := range cfg.Modules.Failed {
+		fail(f.Name, f.Text+" ("+f.From+")", f.Hint)
+	}
+	add := func(m *modules.Module) { b.modules[m.Name()] = m }
+	if cfg.Modules.Context.Enabled {
+		add(modules.Context(h.state.sessions))
+	}
+	if cfg.Modules.Debug.Enabled {
+		add(modules.Debug(modules.DebugOptions{Logs: h.logs.Read, Trouble: h.logs.Trouble}))
+	}
+	if f := cfg.Modules.File; f.Enabled {
+		var private []string
+		if h.data != nil {
+			private = append(private, h.data.path)
+		}
+		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, Exclude: private})
 		if err != nil {
+			fail("file", fault.Of(err).Text(), fault.Of(err).Advice())
+		} else {
+			add(m)
+		}
+	}
+	if len(b.modules) > 0 {
+		add(modules.Control(h.state.sessions, h.switchable))
+	}
+	return b
+}
+
+func (b built) close() {
+	for _, m := range b.modules {
+		_ = m.Close() // only what it read from is open
+	}
+}
+
+// setModules offers the modules of a config in place of those before.
+func (h *Hub) setModules(cfg *config.Config) error {
+	next := h.build(cfg)
+	h.mu.Lock()
+	old := h.built
+	h.built = next
+	h.mu.Unlock()
+	if len(old.modules) > 0 {
+		time.AfterFunc(drainTime, old.close) // its calls may end first
+	}
+	for name := range old.modules {
+		if next.modules[name] == nil {
+			h.pool.Retire(name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(next.modules)) {
+		o := upstream.Options{Name: name, Title: name, Handler: next.modules[name], Builtin: true, Logger: h.logger("modules"),
+			Handling: func(string) catalog.Handling { return handling(name) }}
+		put := h.pool.Add
+		if old.modules[name] != nil {
+			put = h.pool.Replace
+		}
+		if _, err := put(o); err != nil {
 			return err
 		}
 	}
@@ -36,6 +95,34 @@ func (h *Hub) addModules(cfg *config.Config) error {
 // handling is how the tools of a built-in module are treated. Those that read
 // what is kept keep nothing themselves: their answers are what was asked for.
 func handling(module string) catalog.Handling {
-	own := module == modules.ContextName
+	own := module == modules.ContextName || module == modules.ControlName
 	return catalog.Handling{Envelope: true, ResultSaveAs: true, NoCards: own, NoSaveAs: own}
+}
+
+// switchable lists the modules and servers that a client may use, as they are
+// where its Session says nothing.
+func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
+	h.mu.Lock()
+	failed := maps.Clone(h.built.failed)
+	h.mu.Unlock()
+	var out []modules.Switchable
+	snap := h.cat.Now()
+	for _, u := range h.pool.All() {
+		if !c.Principal.Scopes.Allows(u.Name()) {
+			continue
+		}
+		kind := "server"
+		if u.Builtin() {
+			kind = "module"
+		}
+		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.gateway.Off(u.Name()), Tools: len(snap.BySource(u.Name()))})
+		delete(failed, u.Name())
+	}
+	for name, why := range failed {
+		out = append(out, modules.Switchable{Name: name, Kind: "module", Failed: why})
+	}
+	slices.SortFunc(out, func(a, b modules.Switchable) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return out
 }

@@ -50,6 +50,8 @@ type plan struct {
 	add     []upstream.Options
 	replace []upstream.Options
 	remove  []string
+	modules bool
+	session bool
 	limits  bool
 	pool    bool
 }
@@ -109,6 +111,14 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 			p.changes = append(p.changes, Change{"server", name, "removed"})
 		}
 	}
+	if !reflect.DeepEqual(old.Modules, cfg.Modules) {
+		p.modules = true
+		p.changes = append(p.changes, Change{What: "modules", Action: "changed"})
+	}
+	if old.Session != cfg.Session {
+		p.session = true
+		p.changes = append(p.changes, Change{What: "session", Action: "changed"})
+	}
 	if old.Limits != cfg.Limits {
 		p.limits = true
 		p.changes = append(p.changes, Change{What: "limits", Action: "changed"})
@@ -154,6 +164,14 @@ func (h *Hub) apply(p *plan, cfg *config.Config) error {
 		if _, err := h.pool.Add(o); err != nil {
 			return err
 		}
+	}
+	if p.modules {
+		if err := h.setModules(cfg); err != nil {
+			return err
+		}
+	}
+	if p.session {
+		h.state.sessions.Bound(sessionOptions(cfg))
 	}
 	if p.limits {
 		h.door.Bound(cfg.Limits.ArgumentBytes)

@@ -41,6 +41,12 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		}
 		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout}
 	}
+	o.Handling = func(tool string) catalog.Handling {
+		h := s.Handling(tool)
+		off := func(b *bool) bool { return b != nil && !*b }
+		return catalog.Handling{NoReferences: off(h.References), NoSaveAs: off(h.SaveAs), NoCards: off(h.Cards), CardBytes: h.CardBytes,
+			ResultSaveAs: h.SaveAs != nil && *h.SaveAs}
+	}
 	switch s.Protocol {
 	case config.Modern:
 		o.Era = mcp.Modern

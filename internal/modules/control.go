@@ -1,0 +1,126 @@
+package modules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/spell"
+)
+
+// ControlName is the name of the module that switches the others.
+const ControlName = "stoa"
+
+// registryPrefix is how some clients write the name of a module.
+const registryPrefix = "@legion/tools-registry/"
+
+// Switchable is a module or server that can be switched.
+type Switchable struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"` // module or server
+	On      bool   `json:"on"`
+	Session bool   `json:"session,omitempty"` // it was switched in this session
+	Tools   int    `json:"tools"`
+	Failed  string `json:"failed,omitempty"` // why it cannot be had
+}
+
+// Control returns the module by which a client chooses, for its own Session,
+// what is offered. list returns what the principal of a client may use, as it
+// is for Sessions that have chosen nothing.
+func Control(r *session.Registry, list func(*mcp.Client) []Switchable) *Module {
+	m := control{r, list}
+	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string","description":"The name of a module or server; see module_list."}}}`
+	return New(ControlName, "", nil,
+		Tool{Name: "module_list", Title: "List modules", Run: m.show, ReadOnly: true,
+			Description: "List the modules and servers whose tools can be switched on and off for this session.",
+			Input:       `{"type":"object","additionalProperties":false,"properties":{}}`},
+		Tool{Name: "module_load", Title: "Switch a module on", Run: m.on, Idempotent: true,
+			Description: "Offer the tools of a module or server in this session.", Input: schema},
+		Tool{Name: "module_unload", Title: "Switch a module off", Run: m.off, Idempotent: true,
+			Description: "Offer the tools of a module or server no longer in this session. Fewer tools are easier to choose from.", Input: schema},
+	)
+}
+
+type control struct {
+	r    *session.Registry
+	list func(*mcp.Client) []Switchable
+}
+
+func (m control) bound(req *mcp.Request) (*session.Session, error) {
+	s, err := call.Bind(m.r, req.Client, req.Session)
+	if err == nil && s == nil {
+		err = &fault.Error{Kind: fault.SessionRequired, Msg: "what is switched is kept in a session, and this request is bound to none", Hint: "Name one by the header Stoa-Session."}
+	}
+	return s, err
+}
+
+func (m control) show(_ context.Context, req *mcp.Request, _ json.RawMessage) (any, error) {
+	all := m.list(req.Client)
+	s, err := call.Bind(m.r, req.Client, req.Session)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if s == nil {
+			continue
+		}
+		if on, said := s.Switched(all[i].Name); said {
+			all[i].On, all[i].Session = on, true
+		}
+	}
+	return Answer{Data: map[string]any{"modules": all}, Message: fmt.Sprintf("%d modules and servers", len(all))}, nil
+}
+
+func (m control) on(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+	return m.set(ctx, req, raw, true)
+}
+
+func (m control) off(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+	return m.set(ctx, req, raw, false)
+}
+
+func (m control) set(ctx context.Context, req *mcp.Request, raw json.RawMessage, on bool) (any, error) {
+	a, err := decode[struct{ Module string }](raw)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimPrefix(a.Module, registryPrefix)
+	all := m.list(req.Client)
+	i := slices.IndexFunc(all, func(s Switchable) bool { return s.Name == name })
+	switch {
+	case i < 0:
+		return nil, unknownModule(name, all)
+	case all[i].Failed != "" && on:
+		return nil, fault.New(fault.Unreachable, name, "the module cannot be had: %s", all[i].Failed)
+	case name == ControlName && !on:
+		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: name, Msg: "nothing could switch it on again", Hint: "Leave it on, or remove the session."}
+	}
+	s, err := m.bound(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Switch(ctx, name, on); err != nil {
+		return nil, err
+	}
+	word := map[bool]string{true: "on", false: "off"}[on]
+	return Answer{Data: map[string]any{"module": name, "on": on, "tools": all[i].Tools}, Message: fmt.Sprintf("%s is %s in this session", name, word)}, nil
+}
+
+func unknownModule(name string, all []Switchable) error {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	f := fault.New(fault.InvalidArguments, name, "there is no module or server of that name").With("allowed", names)
+	f.Hint = "Use a name that module_list tells."
+	if near := spell.Near(name, names, 3); len(near) > 0 {
+		f.Hint = "Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return f
+}
