@@ -18,7 +18,8 @@ type asked struct {
 	calls  []string // the tools that it calls
 	modern bool
 	state  state
-	losses int // how many hubs were lost during it
+	losses int    // how many hubs were lost during it
+	held   []byte // the answer of a hub that is stopping, if that has given it up
 
 	listen bool // it is a subscription
 	acked  bool // and the client knows

@@ -99,7 +99,7 @@ func (p *pump) request(b []byte, m *wire.Message) {
 		return
 	}
 	if m.Method == "ping" && p.link == nil {
-		p.tell(wire.AppendResult(nil, m.ID, []byte("{}"))) // we are alive, and a hub will be
+		p.tell(wire.AppendResult(nil, m.ID, []byte("{}"))) // as in lost
 		return
 	}
 	a := &asked{ids: [][]byte{m.ID}, b: b, method: m.Method, modern: modern}

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -49,12 +51,40 @@ func (p *pump) response(b []byte, m *wire.Message) {
 	case a.listen && a.acked && m.Result != nil && !empty(&a.filter):
 		return // the hub is stopping; the next one is asked again
 	}
+	if m.Error != nil && a.method != "" && isGivenUp(m.Error) {
+		a.held = b
+		if p.holding == nil {
+			p.holding = time.After(holdTime)
+		}
+		return
+	}
 	p.asked.remove(a)
 	p.backoff.Reset()
 	if m.Result != nil {
 		p.client.learn(a, m.Result)
 	}
 	p.tell(b)
+}
+
+// holdTime is longer than a hub takes to stop after it has given up requests.
+const holdTime = 15 * time.Second
+
+// isGivenUp reports whether a hub has cancelled a request that the client has
+// not: it is about to go, and the next one may do better.
+func isGivenUp(object []byte) bool {
+	kind, _ := wire.String(wire.Get(wire.Get(object, "data"), "kind"))
+	return kind == fault.Cancelled.String()
+}
+
+// unhold hands out what was held, since the hub goes on after all.
+func (p *pump) unhold() {
+	p.holding = nil
+	for _, a := range p.asked.all() {
+		if a.held != nil {
+			p.asked.remove(a)
+			p.tell(a.held)
+		}
+	}
 }
 
 func empty(f *mcp.Filter) bool {

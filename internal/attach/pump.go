@@ -37,6 +37,7 @@ type pump struct {
 	ownID     int
 	client    profile
 	doubt     doubt
+	holding   <-chan time.Time // when what is held is handed out; nil if nothing is
 
 	ended bool // there is no more of the client to read
 	wg    sync.WaitGroup
@@ -161,6 +162,8 @@ func (p *pump) run(ctx context.Context, in io.Reader, out io.Writer) error {
 			p.attached(a.link)
 		case <-p.doubt.again:
 			p.inquire()
+		case <-p.holding:
+			p.unhold()
 		case err := <-written:
 			return fmt.Errorf("write to stdout: %w", err)
 		case <-grace:

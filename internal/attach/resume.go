@@ -25,7 +25,7 @@ func (p *pump) lost() {
 	}
 	p.link, p.resumed, p.since = nil, false, time.Now()
 	p.urgent = lane{}
-	p.doubt = doubt{}
+	p.doubt, p.holding = doubt{}, nil
 	clear(p.own)
 	for _, id := range p.questions {
 		p.tell(wire.AppendRequest(nil, nil, noteCancelled, []byte(`{"requestId":`+string(id)+`,"reason":"the hub that asked is gone"}`)))
@@ -34,17 +34,18 @@ func (p *pump) lost() {
 	p.toHub.keep(func(f frame) bool { return !f.response })
 	for _, a := range p.asked.all() {
 		switch {
+		case a.method == "ping":
+			p.asked.remove(a)
+			p.toHub.keep(func(f frame) bool { return f.asked != a })
+			p.tell(wire.AppendResult(nil, a.ids[0], []byte("{}"))) // we are alive, and a hub will be
 		case a.state != onItsWay:
-		case inOrder:
+		case inOrder && a.held == nil:
 			a.state = waits // it was never begun
 			p.again(a)
 		default:
-			a.state = adrift
+			a.state, a.held = adrift, nil
 			a.losses++
-			if yes, known := p.client.repeatable(a); a.method == "ping" {
-				p.asked.remove(a)
-				p.tell(wire.AppendResult(nil, a.ids[0], []byte("{}")))
-			} else if known && !yes || a.losses >= maxLosses && !a.listen {
+			if yes, known := p.client.repeatable(a); known && !yes || a.losses >= maxLosses && !a.listen {
 				p.fail(a, lostCall(a))
 			}
 		}
