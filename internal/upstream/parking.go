@@ -1,17 +1,14 @@
 package upstream
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/seal"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -19,7 +16,7 @@ const parkedMax = 16 // parked calls of one principal
 
 // parking is where the parked calls of a pool are.
 type parking struct {
-	key  []byte        // signs requestState
+	key  seal.Key      // signs requestState
 	node string        // tells our requestState from that of another hub
 	wait time.Duration // how long a call waits for its client
 
@@ -29,8 +26,7 @@ type parking struct {
 
 func newParking(key []byte, wait time.Duration) *parking {
 	if key == nil {
-		key = make([]byte, 32)
-		rand.Read(key)
+		key = seal.Random()
 	}
 	node := sha256.Sum256(append([]byte("node"), key...))
 	return &parking{key: key, node: base64.RawURLEncoding.EncodeToString(node[:6]), wait: wait, m: map[string]*parked{}}
@@ -49,28 +45,9 @@ type ticket struct {
 
 const statePrefix = "stoa1."
 
-func (k *parking) sign(t ticket) string {
-	body, _ := json.Marshal(t)
-	text := base64.RawURLEncoding.EncodeToString(body)
-	mac := hmac.New(sha256.New, k.key)
-	mac.Write([]byte(text))
-	return statePrefix + text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-func (k *parking) open(state string) (ticket, error) {
-	bad := fault.New(fault.InvalidParams, "requestState", "it was not made by this hub, or was changed")
-	text, ok := strings.CutPrefix(state, statePrefix)
-	text, sum, ok2 := strings.Cut(text, ".")
-	got, err := base64.RawURLEncoding.DecodeString(sum)
-	mac := hmac.New(sha256.New, k.key)
-	mac.Write([]byte(text))
-	if !ok || !ok2 || err != nil || !hmac.Equal(got, mac.Sum(nil)) {
-		return ticket{}, bad
-	}
-	var t ticket
-	body, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || json.Unmarshal(body, &t) != nil {
-		return ticket{}, bad
+func (k *parking) open(state string) (t ticket, err error) {
+	if err := k.key.Open(statePrefix, state, &t); err != nil {
+		return ticket{}, fault.New(fault.InvalidParams, "requestState", "%v", err)
 	}
 	return t, nil
 }
@@ -105,10 +82,10 @@ func (k *parking) park(p *parked, upstream string, o *mcp.Outgoing) (string, err
 		p.expires.Stop()
 	}
 	p.expires = time.AfterFunc(k.wait, func() { k.drop(p, errAbandoned) })
-	return k.sign(ticket{
+	return k.key.Sign(statePrefix, ticket{
 		Node: k.node, ID: p.id, Upstream: upstream, Principal: p.principal,
 		Method: o.Method, Digest: digest(o), Expires: time.Now().Add(k.wait).UnixMilli(),
-	}), nil
+	})
 }
 
 // count returns how many calls of a principal wait. If that is too many, those
