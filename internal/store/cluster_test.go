@@ -97,11 +97,19 @@ func TestLeaderKilled(t *testing.T) {
 	grows("writes resume without the leader")
 	c.Restart(t, leader)
 	grows("writes go on with the leader back")
-	cancelAppenders(t, cancel, &all)
+	cancel()
+	all.Wait()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the tail: %v", err)
+	}
+	a.same(t, l, &tailed)
+}
 
-	check := ctxFor(t, 30*time.Second)
+// same holds the log to what was acknowledged and to what a tail saw.
+func (a *appender) same(t *testing.T, l *store.Log, tailed *sync.Map) {
+	t.Helper()
 	there := map[uint64]string{}
-	if err := l.Scan(check, "", 0, func(e store.Entry) error { there[e.Seq] = string(e.Data); return nil }); err != nil {
+	if err := l.Scan(ctxFor(t, 30*time.Second), "", 0, func(e store.Entry) error { there[e.Seq] = string(e.Data); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for seq, value := range a.acked {
@@ -110,21 +118,12 @@ func TestLeaderKilled(t *testing.T) {
 		}
 	}
 	t.Logf("%d acknowledged, %d there, %d attempts failed", len(a.acked), len(there), a.failed)
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the tail: %v", err)
-	}
 	tailed.Range(func(seq, value any) bool {
 		if there[seq.(uint64)] != value {
 			t.Errorf("the tail saw %v at %d, the log has %q", value, seq, there[seq.(uint64)])
 		}
 		return true
 	})
-}
-
-func cancelAppenders(t *testing.T, cancel context.CancelFunc, all *sync.WaitGroup) {
-	t.Helper()
-	cancel()
-	all.Wait()
 }
 
 // A cluster without a majority refuses in bounded time, and recovers by

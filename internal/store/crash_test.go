@@ -164,6 +164,9 @@ func TestKilledWhileAppending(t *testing.T) {
 		cmd, out := role(t, "append", dir, nil)
 		for range 40 + 13*(round%7) {
 			line, err := out.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
 			if acked, err = strconv.ParseUint(strings.TrimSpace(line), 10, 64); err != nil {
 				t.Fatalf("%q: %v", line, err)
 			}

@@ -178,6 +178,18 @@ func TestScan(t *testing.T) {
 				t.Errorf("%s from %d: %v", tc.filter, tc.from, seqs)
 			}
 		}
+		two := openLog(t, s, store.LogOptions{Name: "two", Subjects: []string{"x.>", "y"}})
+		for _, subject := range []string{"x.1", "y", "x.2"} {
+			if _, err := two.AppendAny(ctx, subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := two.Purge(ctx, "x.2"); err != nil {
+			t.Fatal(err)
+		}
+		if seqs, _ := entries(t, two, "", 0); !cmp.Equal(seqs, []uint64{1, 2}) {
+			t.Errorf("of two kinds, the last being purged: %v", seqs)
+		}
 		enough := errors.New("enough")
 		n := 0
 		if err := l.Scan(ctx, "", 0, func(store.Entry) error { n++; return enough }); !errors.Is(err, enough) || n != 1 {

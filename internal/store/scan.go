@@ -32,11 +32,7 @@ func (l *Log) scan(ctx context.Context, filter string, from uint64, fn func(Entr
 		filter = ">"
 	}
 	from = max(from, 1)
-	end, err := l.Last(ctx, filter)
-	if errors.Is(err, ErrNotFound) && filter == ">" {
-		// The very last entry was deleted; what is before it is still there.
-		end, err = l.before(ctx)
-	}
+	end, err := l.end(ctx, filter)
 	if errors.Is(err, ErrNotFound) {
 		return from, nil
 	}
@@ -83,23 +79,27 @@ func wait(ctx, store context.Context, d time.Duration) error {
 	}
 }
 
-// before finds where a log ends whose last sequence holds no entry.
-func (l *Log) before(ctx context.Context) (Entry, error) {
-	u, err := l.Usage(ctx)
-	if err != nil {
-		return Entry{}, err
+// end is the last entry that matches filter. Asked for the last of all, the
+// engine looks at the last sequence only, whose entry may be deleted; asked by
+// what the log takes, it finds the last that is left.
+func (l *Log) end(ctx context.Context, filter string) (Entry, error) {
+	if filter != ">" || l.takes == nil {
+		return l.Last(ctx, filter)
 	}
-	if u.Entries == 0 {
+	var end Entry
+	for _, subjects := range l.takes {
+		e, err := l.Last(ctx, subjects)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return Entry{}, err
+		}
+		if e.Seq > end.Seq {
+			end = e
+		}
+	}
+	if end.Seq == 0 {
 		return Entry{}, ErrNotFound
 	}
-	for seq := u.Last; seq >= u.First && seq > 0; seq-- {
-		e, err := l.Read(ctx, seq)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrLost) {
-			continue
-		}
-		return e, err
-	}
-	return Entry{}, ErrNotFound
+	return end, nil
 }
 
 // batch asks for the entries from a sequence on and returns where to go on; it

@@ -123,11 +123,3 @@ func (p *process) kill() {
 	_ = p.stdin.Close()
 	_ = p.out.Close()
 }
-
-// stop ends the process in order.
-func (p *process) stop() error {
-	_ = p.stdin.Close()
-	err := p.cmd.Wait()
-	_ = p.out.Close()
-	return err
-}
