@@ -107,10 +107,19 @@ func (c *HTTPConn) post(ctx context.Context, body *sentBody, h http.Header) (*ht
 		ContentLength: int64(len(body.b)), Body: body,
 	}
 	resp, err := c.rt.RoundTrip(req.WithContext(ctx))
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ended(ctx) {
 		err = context.Cause(ctx)
 	}
 	return resp, err
+}
+
+// ended reports whether ctx is over. A connection that has the same deadline
+// may notice first.
+func ended(ctx context.Context) bool {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // sentBody is a request's body that is whole in memory. A transport may go on
