@@ -92,7 +92,7 @@ func TestSecondHubIsRefused(t *testing.T) {
 		_, err := hub.ReadRunning(h.Data)
 		return err == nil
 	})
-	cfg := config.Default()
+	cfg := hubtest.Default().Config
 	cfg.Data = h.Data
 	second, err := hub.Open(hub.Options{Config: &cfg})
 	if err == nil {

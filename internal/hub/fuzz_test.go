@@ -22,11 +22,11 @@ import (
 // fuzzHub is a hub without listeners, over one upstream.
 func fuzzHub(f *testing.F) *hub.Hub {
 	web := peer.Serve(f, peer.Spec{Tools: echoTool(), Resources: []peer.Resource{{URI: "mem://a"}}, Prompts: []peer.Prompt{{Name: "p"}}})
-	s := hubtest.Setup{Config: config.Default()}
+	s := hubtest.Default()
 	s.Config.Data = f.TempDir() + "/data"
 	s.Config.Limits.MessageBytes = 1 << 16
 	s.Config.Limits.Sessions = 100
-	hubtest.HTTP("up", web.URL)(&s)
+	hubtest.HTTP("up", web.URL)(s)
 	s.Options.Config = &s.Config
 	h, err := hub.Open(s.Options)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // setupOf returns the config that edits make, for a running hub.
 func setupOf(h *hubtest.Hub, edits ...hubtest.Edit) *config.Config {
-	s := &hubtest.Setup{Config: config.Default()}
+	s := hubtest.Default()
 	s.Config.Listen, s.Config.Data = []string{"127.0.0.1:0"}, h.Data
 	for _, edit := range edits {
 		edit(s)

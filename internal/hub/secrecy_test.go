@@ -111,7 +111,7 @@ func TestSessionsBelongToTheirPrincipal(t *testing.T) {
 
 func TestOpenAddressNeedsToken(t *testing.T) {
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
-	s := hubtest.Setup{Config: config.Default()}
+	s := hubtest.Default()
 	s.Config.Data, s.Config.Listen = t.TempDir()+"/data", []string{"0.0.0.0:0"}
 	h, err := hub.Open(hub.Options{Config: &s.Config})
 	if err != nil {

@@ -190,7 +190,7 @@ func (f *far) start() {
 		f.t.Fatal(err)
 	}
 	f.addr = ln.Addr().String()
-	cfg := config.Default()
+	cfg := hubtest.Default().Config
 	s := &hubtest.Setup{Config: cfg}
 	hubtest.Stdio("in", carrySpec())(s)
 	if f.hub, err = hub.Open(hub.Options{Config: &s.Config, Temporary: true}); err != nil {

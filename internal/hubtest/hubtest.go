@@ -40,6 +40,15 @@ type Setup struct {
 	Options hub.Options
 }
 
+// Default is the Setup that edits begin with: that of a hub which was told
+// nothing, without built-in tools, since tests say which tools there are.
+// Modules switches them on.
+func Default() *Setup {
+	s := &Setup{Config: config.Default()}
+	s.Config.Modules = config.Modules{}
+	return s
+}
+
 // Edit changes a Setup.
 type Edit func(*Setup)
 
@@ -104,8 +113,7 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 	before := goleak.IgnoreCurrent()
 	h := &Hub{tb: tb, log: &logbook{}, done: make(chan error, 1)}
 	h.Data = filepath.Join(tb.TempDir(), "data")
-	s := &Setup{Config: config.Default()}
-	s.Config.Modules = config.Modules{} // tests say which tools there are; Modules switches them on
+	s := Default()
 	s.Config.Listen, s.Config.Data = []string{"127.0.0.1:0"}, h.Data
 	s.Options.Logger = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, edit := range edits {
