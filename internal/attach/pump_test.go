@@ -335,7 +335,7 @@ func TestEndOfInput(t *testing.T) {
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	requests := 400
 	if os.Getenv("STOA_SOAK") != "" {
-		requests = 20_000
+		requests = 10_000
 	}
 	p := newPost(t)
 	c := p.client()

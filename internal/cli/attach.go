@@ -110,6 +110,12 @@ func (f *finder) command() *exec.Cmd {
 	if !f.cfg.Attach.Independent {
 		args = append(args, "--leash")
 	}
+	switch {
+	case f.Verbose:
+		args = append(args, "--verbose")
+	case f.cfg.Log.File.Enabled:
+		args = append(args, "--quiet") // the log has its files; what is printed is for who looks why it failed
+	}
 	if f.cfg.Origin("/listen") == "default" && isTaken(f.cfg.Listen[0]) {
 		args = append(args, "--listen", anyPort)
 	}
