@@ -112,9 +112,10 @@ type answer struct {
 	}
 }
 
-func (s *stage) converse(t *testing.T) *conversation {
+func (s *stage) converse(t *testing.T, env ...string) *conversation {
 	t.Helper()
 	c := &conversation{t: t, cmd: s.command("stdio"), over: make(chan struct{}), answers: map[int][]answer{}}
+	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = &c.said
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -317,5 +318,95 @@ func TestHubStoppedDuringConversation(t *testing.T) {
 	st, err := peer.ReadState(s.state)
 	if err != nil || len(st.Called) != calls {
 		t.Errorf("the tool was called %d times for %d calls (%v)", len(st.Called), calls, err)
+	}
+}
+
+// What a client has stored is there after its hub was killed: it comes back to
+// the session that it had.
+func TestSessionSurvivesTheHub(t *testing.T) {
+	s := newStage(t, "keeper", peer.Tool{Name: "echo"})
+	c := s.converse(t)
+	c.hello()
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keeper__echo","arguments":{"word":"olive"},"_meta":{"stoa/saveAs":"kept"}}}`)
+	if a := c.answer(1); a.Error != nil {
+		t.Fatalf("%+v", a.Error)
+	}
+	note, err := hub.ReadRunning(s.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(note.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the next hub", func() error {
+		if now, err := hub.ReadRunning(s.data); err != nil || now.Pid == note.Pid {
+			return fmt.Errorf("%+v, %v", now, err)
+		}
+		return nil
+	})
+	c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"keeper__echo","arguments":{"again":"@kept"}}}`)
+	if a := c.answer(2); a.Error != nil || !strings.Contains(string(a.Result), "olive") {
+		t.Errorf("%+v %s", a.Error, a.Result)
+	}
+	// Another client has another session.
+	d := s.converse(t)
+	d.hello()
+	d.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"keeper__echo","arguments":{"again":"@kept"}}}`)
+	if a := d.answer(2); strings.Contains(string(a.Result), "olive") {
+		t.Errorf("a client reads what is another's: %s", a.Result)
+	}
+	d.end()
+	c.end()
+}
+
+// A hub that was launched not to outlive its clients serves the others on, when
+// the one that launched it leaves or dies, and ends with the last.
+func TestHubEndsWithItsLastClient(t *testing.T) {
+	for _, tc := range []struct {
+		name, env string
+		ends      bool // without a last client
+	}{
+		{"leash", "AIUR_SERVER_INDEPENDENT=false", true},
+		{"stop", "AIUR_STOP_SERVER_ON_EXIT=true", false}, // the launcher has left; nobody else may stop it
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStage(t, "shared", peer.Tool{Name: "echo"})
+			first := s.converse(t, tc.env)
+			first.hello()
+			second := s.converse(t, tc.env)
+			second.hello()
+			before, err := hub.ReadRunning(s.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.ends {
+				_ = first.cmd.Process.Kill()
+				<-first.over
+			} else {
+				first.end()
+			}
+			for i := 1; i <= 50; i++ {
+				second.say(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"shared__echo","arguments":{}}}`, i)
+				if a := second.answer(i); a.Error != nil {
+					t.Errorf("call %d: %+v", i, a.Error)
+				}
+			}
+			after, err := hub.ReadRunning(s.data)
+			if err != nil || after.Pid != before.Pid {
+				t.Errorf("the hub was %+v and is %+v, %v", before, after, err)
+			}
+			second.end()
+			if strings.Contains(second.said.String(), "hub is gone") {
+				t.Errorf("the second client lost its hub: %s", second.said.String())
+			}
+			if tc.ends {
+				await(t, "the hub ends", func() error {
+					if left := s.processes(t); len(left) > 0 {
+						return fmt.Errorf("%q", left)
+					}
+					return nil
+				})
+			}
+		})
 	}
 }
