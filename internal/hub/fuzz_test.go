@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
-	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
