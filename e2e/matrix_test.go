@@ -56,14 +56,14 @@ func TestMatrixTypeScriptServers(t *testing.T) {
 	set := tools(t)
 	var columns []matrix.Server
 	servers := map[string]server{}
-	for _, make := range []struct {
+	for _, kind := range []struct {
 		name, sdk string
 		era       hubtest.Era
 	}{{"v1", "v1", hubtest.Legacy}, {"v2-legacy", "v2", hubtest.Legacy}, {"v2-modern", "v2", hubtest.Modern}} {
 		for _, transport := range []string{"stdio", "http"} {
-			m := matrixServer(t, make.name, make.era, transport)
+			m := matrixServer(t, kind.name, kind.era, transport)
 			m.Presumes = true
-			if make.era == hubtest.Modern {
+			if kind.era == hubtest.Modern {
 				m.Own = "" // it needs none, and each server is a process
 			}
 			columns = append(columns, m)
@@ -72,7 +72,7 @@ func TestMatrixTypeScriptServers(t *testing.T) {
 					continue
 				}
 				s := matrixProcess(t, set, map[string]any{
-					"sdk": make.sdk, "era": make.era, "transport": transport, "state": m.State, "uri": "mem://" + name,
+					"sdk": kind.sdk, "era": kind.era, "transport": transport, "state": m.State, "uri": "mem://" + name,
 				})
 				if name == m.Own {
 					s.Sharing = "session"
@@ -93,8 +93,8 @@ func TestMatrixTypeScriptServers(t *testing.T) {
 }
 
 // matrixServer describes a server of the matrix.
-func matrixServer(t *testing.T, make string, era hubtest.Era, transport string) matrix.Server {
-	name := make + "-" + transport
+func matrixServer(t *testing.T, kind string, era hubtest.Era, transport string) matrix.Server {
+	name := kind + "-" + transport
 	return matrix.Server{Name: name, Own: name + "-own", Era: era, URI: "mem://" + name, State: filepath.Join(t.TempDir(), "state")}
 }
 

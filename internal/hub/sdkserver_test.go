@@ -60,7 +60,7 @@ func sdkMain() {
 func TestMatrixWithOfficialServers(t *testing.T) {
 	var servers []matrix.Server
 	var edits []hubtest.Edit
-	var close []func()
+	var ends []func()
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, transport := range []string{"stdio", "http"} {
 			m := matrixServer(t, era, transport)
@@ -80,7 +80,7 @@ func TestMatrixWithOfficialServers(t *testing.T) {
 					continue
 				}
 				srv := httptest.NewServer(s.handler())
-				close = append(close, func() {
+				ends = append(ends, func() {
 					srv.CloseClientConnections()
 					srv.Close()
 				})
@@ -91,7 +91,7 @@ func TestMatrixWithOfficialServers(t *testing.T) {
 	h := hubtest.New(t, edits...)
 	t.Cleanup(func() {
 		h.Stop()
-		for _, c := range close {
+		for _, c := range ends {
 			c()
 		}
 	})

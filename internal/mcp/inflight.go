@@ -133,19 +133,6 @@ func (p *pending) note(m *wire.Message, deliver func(method string, params []byt
 	}
 }
 
-// sentTo notes an address that the user is sent to, by the id of the question.
-func (p *pending) sentTo(id []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.visits = append(p.visits, id)
-}
-
-func (p *pending) wasSent(id []byte) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.visits, func(v []byte) bool { return bytes.Equal(v, id) })
-}
-
 func (p *pending) wantsLog(m *wire.Message) bool {
 	c := p.o.Client
 	if c == nil {

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"bytes"
 	"crypto/rand"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -56,4 +58,17 @@ func ModernQuestion(method string, params []byte) []byte {
 		return params
 	}
 	return wire.Edit(nil, params, wire.Change{Name: "elicitationId"})
+}
+
+// sentTo notes an address that the user is sent to, by the id of the question.
+func (p *pending) sentTo(id []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.visits = append(p.visits, id)
+}
+
+func (p *pending) wasSent(id []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.visits, func(v []byte) bool { return bytes.Equal(v, id) })
 }

@@ -140,10 +140,11 @@ func Each(t *testing.T, makes []Make, servers []Server) {
 			others = append(others, r)
 		}
 	}
-	for _, rows := range [][]Row{others, {leaving}} {
-		for _, m := range makes {
-			t.Run(m.Name, func(t *testing.T) { m.each(t, servers, rows) })
-		}
+	for _, m := range makes {
+		t.Run(m.Name, func(t *testing.T) { m.each(t, servers, others) })
+	}
+	for _, m := range makes {
+		t.Run(m.Name+" leaves", func(t *testing.T) { m.each(t, servers, []Row{leaving}) })
 	}
 }
 

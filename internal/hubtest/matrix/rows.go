@@ -27,15 +27,14 @@ type Row struct {
 const (
 	works   = ""
 	noCode  = "the modern era has no such error: a server answers input_required, as in the row above"
-	noRoots = "a legacy server learns at initialize whether there are roots, and a modern client has no connection of its own to say so on (DESIGN 4.3, docs/rough_edges.md)"
+	noRoots = "a legacy server learns at initialize whether there are roots, and a modern client has no connection of its own to say so on (docs/rough_edges.md)"
 )
 
 var leaving = Row{"cancellation", works, works, works, works, cancels, nil}
 
 // Rows is the matrix. Each runs it for each transport of the server.
 var Rows = []Row{
-	//                             legacy client          modern client
-	//                             legacy srv  modern srv legacy srv modern srv
+	// client/server: legacy/legacy, legacy/modern, modern/legacy, modern/modern
 	{"call", works, works, works, works, calls, nil},
 	{"progress", works, works, works, works, progresses, nil},
 	leaving,
