@@ -60,7 +60,7 @@ func serve(config string) error {
 		srv.ConfigureLogger()
 	}
 	srv.Start()
-	if !srv.ReadyForConnections(20 * time.Second) {
+	if !srv.ReadyForConnections(60 * time.Second) {
 		return errors.New("the server was not ready in time")
 	}
 	fmt.Println("ready", srv.ClientURL())

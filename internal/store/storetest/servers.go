@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -212,18 +214,25 @@ func (c *Cluster) Options() store.Options {
 	return store.Options{URL: c.URL, Replicas: nodes}
 }
 
-// freePorts finds ports of loopback that nobody uses.
+// freePorts finds ports of loopback that nobody uses. A node that is stopped
+// must get its port again, so they are not of those that the system gives to
+// outgoing connections: whoever dials a stopped node could be given its port,
+// and be connected to itself.
 func freePorts(n int) ([]int, error) {
+	const first, last = 15000, 32000
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 1000 {
+		if len(ports) == n {
+			return ports, nil
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
 		if err != nil {
-			return nil, err
+			continue // somebody uses it
 		}
 		defer l.Close() // after all are found, so that none comes twice
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
-	return ports, nil
+	return nil, errors.New("no free ports of loopback are found")
 }
 
 // wipe removes all that former tests left on a server.
