@@ -23,7 +23,7 @@ E2E := ./e2e/...
 INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|pkg/[a-z]+)$$')
 UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|e2e|pkg/[a-z]+)$$')
 
-.PHONY: build release test test-unit test-integration test-e2e tools lint fuzz bench soak clean
+.PHONY: build release test test-unit test-integration test-auto-server test-e2e tools lint fuzz bench soak clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
@@ -54,6 +54,11 @@ test-unit: race-note
 
 test-integration: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(INTEGRATION)
+
+# test-auto-server tests the thin client: that hubs are found and launched, and that their end goes unnoticed.
+test-auto-server: race-note
+	$(GO) test $(RACE) -timeout $(TIMEOUT) ./internal/attach
+	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestScripts/(attach|stdio)$$|TestTenClients|TestHub(Killed|Stopped|Ends)|TestSessionSurvives' ./internal/cli
 
 test-e2e: tools race-note
 	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)

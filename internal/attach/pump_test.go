@@ -204,6 +204,30 @@ func TestHubThatStops(t *testing.T) {
 	})
 }
 
+// Calls that a hub gives up when it stops have been begun: they are as those of
+// a hub that died.
+func TestHubThatStopsBeforeCallsEnd(t *testing.T) {
+	p := newPost(t)
+	p.oracle.gate = make(chan struct{})
+	c := p.client()
+	c.hello()
+	c.say("%s", call(1, "wait_look", `{"k":1}`))
+	c.say("%s", call(2, "wait_act", `{"k":2}`))
+	eventually(t, "both calls run", func() (yes bool) {
+		p.oracle.look(func() { yes = p.oracle.waiting == 2 })
+		return yes
+	})
+	p.stop() // which lets them run for a while
+	close(p.oracle.gate)
+	p.open()
+	c.hear(`"id":1`, `"args":{"k":1}`)
+	c.hear(`"id":2`, `"kind":"upstream_lost"`)
+	c.end()
+	if n := c.answers(); n["1"] != 1 || n["2"] != 1 {
+		t.Errorf("answers: %v", n)
+	}
+}
+
 // A question of a hub that is gone is taken back. The answer to it is not
 // taken for one to the same question of the next hub.
 func TestQuestionOfAHubThatIsGone(t *testing.T) {
