@@ -132,7 +132,9 @@ var inside = map[string][]string{
 	"internal/policy":   {"internal/catalog"},
 	"internal/session":  {"internal/catalog"},
 	"internal/task":     {"internal/catalog"},
-	"internal/upstream": {"internal/catalog"},
+	// A call that waits for its client's input keeps its place, which only the
+	// upstream knows of.
+	"internal/upstream": {"internal/catalog", "internal/task"},
 
 	// Who asks is part of a request, and a principal is what auth calls it.
 	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth"},

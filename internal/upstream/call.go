@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -22,6 +23,11 @@ type Call struct {
 	// Timeout is how long an answer may take in place of the upstream's own;
 	// 0 means that.
 	Timeout time.Duration
+	// Retries is how often more than once a request may be sent that does no
+	// harm if it is repeated, or was not sent.
+	Retries int
+	// Ticket is how a tool's call comes to the upstream's queue.
+	Ticket task.Ticket
 }
 
 // Do sends a request to the upstream and returns its answer in the era of the
@@ -53,13 +59,22 @@ func (u *Upstream) once(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 		return mcp.Response{}, err
 	}
 	if u.queue != nil && c.Tool != "" {
-		if err := u.enqueue(ctx); err != nil {
+		slot, err := u.enqueue(ctx, o, c.Ticket)
+		if err != nil {
 			return mcp.Response{}, err
 		}
-		defer u.queue.Release()
+		went := false
+		defer func() { slot.Leave(went) }()
+		resp, err := u.send(ctx, o, c)
+		went = err == nil && resp.Error == nil
+		return resp, err
 	}
+	return u.send(ctx, o, c)
+}
+
+func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
 	resp, failed, err := u.try(ctx, o, c)
-	if err != nil && u.again(ctx, err, c) {
+	for n := 0; n <= c.Retries && err != nil && u.again(ctx, err, c); n++ {
 		resp, failed, err = u.try(ctx, o, c)
 	}
 	u.judge(ctx, c, failed, err)
@@ -87,20 +102,33 @@ func (u *Upstream) allowed(c Call) error {
 	return open(u.opts.Name+":"+c.Tool, u.tools.Of(c.Tool))
 }
 
-func (u *Upstream) enqueue(ctx context.Context) error {
+// enqueue waits for the upstream to have room for a call. A caller that asked
+// for progress is told its place.
+func (u *Upstream) enqueue(ctx context.Context, o *mcp.Outgoing, t task.Ticket) (*task.Slot, error) {
 	errLate := fault.New(fault.Timeout, u.opts.Name, "waited %v in the queue", u.opts.Queue.Timeout)
 	wait, cancel := context.WithTimeoutCause(ctx, u.opts.Queue.Timeout, errLate)
 	defer cancel()
-	err := u.queue.Acquire(wait)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, guard.ErrFull):
-		queued, running, concurrency := u.queue.Status()
-		return fault.New(fault.QueueFull, u.opts.Name, "the queue is full: %d wait, %d run", queued, running).
-			With("queued", queued).With("running", running).With("concurrency", concurrency)
+	if o.Token != nil && o.Stream != nil {
+		t.Moved = func(place int) {
+			o.Stream.Notify("notifications/progress", waiting(o.Token, u.opts.Name, place))
+			o.Stream.Flush()
+		}
 	}
-	return context.Cause(wait)
+	slot, err := u.queue.Enter(wait, t)
+	if errors.Is(err, task.ErrFull) {
+		s := u.queue.Status()
+		return nil, fault.New(fault.QueueFull, u.opts.Name, "the queue is full: %d wait, %d run", s.Queued, s.Running).
+			With("queued", s.Queued).With("running", s.Running).With("concurrency", s.Concurrency).With("capacity", s.Capacity)
+	}
+	return slot, err
+}
+
+// waiting is the progress of a call that waits. It has to grow, and what the
+// server says later begins at 0.
+func waiting(token []byte, name string, place int) []byte {
+	out := append([]byte(`{"progressToken":`), token...)
+	out = strconv.AppendInt(append(out, `,"progress":`...), int64(-place), 10)
+	return append(wire.AppendString(append(out, `,"message":`...), fmt.Sprintf("waiting for %s: place %d in its queue", name, place)), '}')
 }
 
 // again reports whether a failed request is to be tried once more.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/task"
 )
 
 // Health is a condition that a person should know of.
@@ -40,6 +41,8 @@ type Status struct {
 	Breaker     string    `json:"breaker"`
 	Queued      int       `json:"queued"`
 	Running     int       `json:"running"`
+	// Queue is how the upstream's queue stands; nil if it has none.
+	Queue *task.Status `json:"queue,omitempty"`
 	Health      []Health  `json:"health,omitempty"`
 	Stderr      []string  `json:"stderr,omitempty"`
 }
@@ -54,7 +57,8 @@ func (u *Upstream) Status() Status {
 		s.Transport = "http"
 	}
 	if u.queue != nil {
-		s.Queued, s.Running, _ = u.queue.Status()
+		q := u.queue.Status()
+		s.Queued, s.Running, s.Queue = q.Queued, q.Running, &q
 	}
 	s.Stderr = u.tail.last()
 	u.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/task"
 )
 
 // Upstream is one MCP server behind the hub.
@@ -24,7 +25,7 @@ type Upstream struct {
 	transport mcp.Transport   // to a server over HTTP; nil for others
 	breaker   *guard.Breaker  // of the connection
 	tools     *guard.Breakers // of single tools
-	queue     *guard.Limiter
+	queue     *task.Queue
 	tail      tail
 	starts    atomic.Int64
 	eras      atomic.Uint32 // mcp.Eras; 0 while unknown
@@ -85,7 +86,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 		u.transport = mcp.NewTransport(addr, opts.TLS)
 	}
 	if opts.Queue != nil {
-		u.queue = guard.NewLimiter(opts.Queue.Concurrency, opts.Queue.Capacity)
+		u.queue = task.New(opts.Queue.Concurrency, opts.Queue.Capacity)
 	}
 	if opts.Era != 0 {
 		u.eras.Store(uint32(opts.Era))
