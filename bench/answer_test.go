@@ -50,7 +50,7 @@ func TestCheckAnswer(t *testing.T) {
 func TestCallRequestKeepsItsLength(t *testing.T) {
 	e := endpoint{"127.0.0.1:1", "/mcp"}
 	for _, era := range []era{legacy, modern} {
-		r := e.toolsCall(scenario{Era: era, Size: 100, Progress: true}, "x__echo_00001", "s1")
+		r := e.toolsCall(scenario{Era: era, Size: 100, Progress: true}, "x__echo_00001", "s1", false)
 		first := string(r.bytes)
 		second := string(r.advance())
 		if len(r.marks) != 2 {

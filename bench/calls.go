@@ -48,11 +48,11 @@ func (s *stage) open(ctx context.Context, groups [][]variant) (map[target]*child
 	if at[proxy], err = keep(s.role(ctx, "proxy", at[direct].address)); err != nil {
 		return nil, nil, errors.Join(err, closeAll())
 	}
-	if needs(groups, func(t target) bool { return t == oneFace || t == allFace }) {
+	if needs(groups, func(t target) bool { return t.isHub() && t != tenK }) {
 		if at[allFace], err = keep(s.hub(ctx, at[direct], smallCatalogue)); err != nil {
 			return nil, nil, errors.Join(err, closeAll())
 		}
-		at[oneFace] = at[allFace]
+		at[oneFace], at[stateFace] = at[allFace], at[allFace]
 	}
 	if needs(groups, func(t target) bool { return t == tenK }) {
 		up, err := keep(s.role(ctx, "upstream", "-tools", fmt.Sprint(largeCatalogue)))
@@ -101,12 +101,12 @@ func (o options) measureCalls(ctx context.Context, s *stage, groups [][]variant,
 // window: long enough to open the connections of the chain.
 func (o options) load(v variant, c *child) load {
 	window := o.SideWindow
-	if v.isBar() {
+	if v.isLong() {
 		window = o.Window
 	}
 	return load{
 		endpoint: endpoint{c.address, v.Target.path()}, scenario: v.scenario,
-		Tools: v.Target.tools(), Prefix: v.Target.prefix(),
+		Tools: v.Target.tools(), Prefix: v.Target.prefix(), Stateful: v.Target == stateFace,
 		Warm: min(window/5, 200*time.Millisecond), Window: window, PID: c.pid,
 	}
 }

@@ -98,7 +98,7 @@ func (h hold) openOne(deadline time.Time) (*conn, error) {
 	}
 	if h.Kind == idlePost {
 		s := scenario{Era: modern, Size: 100}
-		r, err := c.roundTrip(h.toolsCall(s, allFace.prefix()+toolName(0), "").bytes)
+		r, err := c.roundTrip(h.toolsCall(s, allFace.prefix()+toolName(0), "", false).bytes)
 		if err == nil && !h.Bare {
 			err = checkAnswer(r, c.body, firstID, s)
 		}

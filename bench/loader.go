@@ -14,11 +14,12 @@ import (
 type load struct {
 	endpoint
 	scenario
-	Tools  int           `json:"tools"`  // size of the catalogue that the calls are spread over
-	Prefix string        `json:"prefix"` // before each tool's name
-	Warm   time.Duration `json:"warm"`
-	Window time.Duration `json:"window"`
-	PID    int           `json:"pid"` // whose CPU and memory are read
+	Tools    int           `json:"tools"`    // size of the catalogue that the calls are spread over
+	Prefix   string        `json:"prefix"`   // before each tool's name
+	Stateful bool          `json:"stateful"` // the endpoint is the face with Sessions
+	Warm     time.Duration `json:"warm"`
+	Window   time.Duration `json:"window"`
+	PID      int           `json:"pid"` // whose CPU and memory are read
 }
 
 // sample is what one window measured.
@@ -119,6 +120,9 @@ func (l load) newClient(i int, deadline time.Time) (*client, error) {
 		return nil, err
 	}
 	c := &client{conn: conn}
+	if l.Stateful {
+		l.Path = sessionPath(i)
+	}
 	var session string
 	if l.Era == legacy {
 		if session, err = conn.start(l.endpoint); err != nil {
@@ -126,13 +130,21 @@ func (l load) newClient(i int, deadline time.Time) (*client, error) {
 		}
 		c.goodbye = l.bodyless("DELETE", legacyHeaders(session))
 	}
+	if l.Stateful && l.Handle == references {
+		if err := l.store(c, session); err != nil {
+			return c, err
+		}
+	}
 	tool := l.Prefix + toolName(i*max(l.Tools, 1)/l.Conns)
-	c.request = l.toolsCall(l.scenario, tool, session)
+	c.request = l.toolsCall(l.scenario, tool, session, l.Stateful)
 	r, err := conn.roundTrip(c.request.advance())
 	if err != nil {
 		return c, err
 	}
 	c.length, c.events = len(conn.body), bytes.Count(conn.body, []byte("data:"))
+	if l.Stateful && l.Handle == saveAs {
+		return c, checkCard(r, conn.body, c.request.next, l.scenario)
+	}
 	return c, checkAnswer(r, conn.body, c.request.next, l.scenario)
 }
 

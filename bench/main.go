@@ -65,7 +65,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.out, "o", "", "also write the report as JSON to this `file`")
 	flags.StringVar(&o.stoa, "stoa", "", "measure this `binary` instead of building the module")
 	flags.IntVar(&o.Rounds, "rounds", 7, "interleaved rounds")
-	flags.DurationVar(&o.Window, "duration", time.Second, "window of the cells with bars (16 connections, 100 B)")
+	flags.DurationVar(&o.Window, "duration", time.Second, "window of the cells with bars (16 connections, 100 B) and of those with Sessions")
 	flags.DurationVar(&o.SideWindow, "side", 200*time.Millisecond, "window of all other cells")
 	flags.IntVar(&o.Idle, "idle", 5000, "idle connections of each kind; 0 leaves that part out")
 	flags.StringVar(&o.GOGC, "gogc", "100", "GOGC of every process")

@@ -14,12 +14,15 @@ const (
 	oneFace target = "stoa-mcps"    // /mcps/x/mcp, names unchanged
 	allFace target = "stoa-mcp"     // /mcp, names prefixed
 	tenK    target = "stoa-mcp-10k" // /mcp of a hub whose catalogue is large
+
+	stateFace target = "stoa-s" // /s/{session}/mcp, names prefixed, values
 )
 
 // isHub says whether the target needs the stoa binary.
-func (t target) isHub() bool { return t == oneFace || t == allFace || t == tenK }
+func (t target) isHub() bool { return t == oneFace || t == allFace || t == tenK || t == stateFace }
 
 // path is where the target serves MCP; the proxy serves the upstream's own.
+// Each connection to stateFace has its own instead: see sessionPath.
 func (t target) path() string {
 	if t == oneFace {
 		return "/mcps/x/mcp"
@@ -29,7 +32,7 @@ func (t target) path() string {
 
 // prefix is what the target puts before the upstream's tool names.
 func (t target) prefix() string {
-	if t == allFace || t == tenK {
+	if t == allFace || t == tenK || t == stateFace {
 		return "x__"
 	}
 	return ""
@@ -51,21 +54,29 @@ const (
 
 // scenario is one cell of the table; every target is measured in it.
 type scenario struct {
-	Era      era  `json:"era"`
-	Conns    int  `json:"connections"`
-	Size     int  `json:"bytes"`
-	Progress bool `json:"progress"` // SSE with progress, else JSON
+	Era      era    `json:"era"`
+	Conns    int    `json:"connections"`
+	Size     int    `json:"bytes"`
+	Progress bool   `json:"progress"` // SSE with progress, else JSON
+	Handle   handle `json:"handle,omitempty"`
 }
 
 func (s scenario) mode() string {
+	if s.Handle != noHandle {
+		return string(s.Handle)
+	}
 	if s.Progress {
 		return "sse"
 	}
 	return "json"
 }
 
-// isBar says whether a bar is set on this cell; such cells get a long window.
+// isBar says whether a bar is set on this cell.
 func (s scenario) isBar() bool { return s.Conns == 16 && s.Size == 100 }
+
+// isLong says whether the cell gets a long window: those with bars do, and
+// those that write to disk, which does not take the same time each time.
+func (s scenario) isLong() bool { return s.isBar() || s.Handle != noHandle }
 
 func sizeName(n int) string {
 	switch {
@@ -114,6 +125,17 @@ func matrix(quick bool, only *regexp.Regexp) [][]variant {
 			}
 		}
 	}
+	if quick {
+		return out
+	}
+	for _, h := range []handle{references, saveAs} {
+		for _, e := range []era{legacy, modern} {
+			s := scenario{Era: e, Conns: 16, Size: stateSize, Handle: h}
+			if group := selected(s, only); len(group) > 0 {
+				out = append(out, group)
+			}
+		}
+	}
 	return out
 }
 
@@ -121,6 +143,9 @@ func selected(s scenario, only *regexp.Regexp) []variant {
 	targets := []target{direct, proxy, oneFace, allFace}
 	if s.isBar() && !s.Progress {
 		targets = append(targets, tenK)
+	}
+	if s.Handle != noHandle {
+		targets = []target{direct, proxy, allFace, stateFace}
 	}
 	var out []variant
 	for _, t := range targets {

@@ -164,7 +164,7 @@ func (r *report) bars() []bar {
 func (r *report) markdown(w io.Writer) {
 	s := r.Settings
 	fmt.Fprintf(w, "# Stoa benchmark\n\n%s, %s, kernel %s, %d CPUs; GOMAXPROCS=%d GOGC=%s GOMEMLIMIT=%s for every process; ", r.Machine.Go, r.Machine.OS, r.Machine.Kernel, r.Machine.CPUs, s.GOMAXPROCS, s.GOGC, s.GOMEMLIMIT)
-	fmt.Fprintf(w, "%d interleaved rounds, windows of %v (16 connections, 100 B) and %v; took %v.\n", s.Rounds, s.Window, s.SideWindow, s.Took.Round(time.Second))
+	fmt.Fprintf(w, "%d interleaved rounds, windows of %v (16 connections, 100 B, and Sessions) and %v; took %v.\n", s.Rounds, s.Window, s.SideWindow, s.Took.Round(time.Second))
 	fmt.Fprint(w, "Medians over the rounds, min..max in brackets. CPU and RSS are of the process named by the row; for direct, of the upstream. × proxy is the median of the rounds' own ratios.\n")
 	var title string
 	for _, c := range r.Cells {
@@ -187,6 +187,12 @@ func (r *report) markdown(w io.Writer) {
 }
 
 func tableTitle(s scenario) string {
+	switch s.Handle {
+	case references:
+		return "Three references to values of " + sizeName(s.Size) + " (elsewhere the values themselves)"
+	case saveAs:
+		return "saveAs of a result of " + sizeName(s.Size) + " (elsewhere the plain call)"
+	}
 	if s.Progress {
 		return "SSE with progress, " + sizeName(s.Size)
 	}

@@ -43,7 +43,7 @@ func TestMarkdown(t *testing.T) {
 	sampleReport().markdown(&b)
 	want := `# Stoa benchmark
 
-go1.26, linux/amd64, kernel 6, 2 CPUs; GOMAXPROCS=2 GOGC=100 GOMEMLIMIT=2GiB for every process; 3 interleaved rounds, windows of 1s (16 connections, 100 B) and 200ms; took 1m1s.
+go1.26, linux/amd64, kernel 6, 2 CPUs; GOMAXPROCS=2 GOGC=100 GOMEMLIMIT=2GiB for every process; 3 interleaved rounds, windows of 1s (16 connections, 100 B, and Sessions) and 200ms; took 1m1s.
 Medians over the rounds, min..max in brackets. CPU and RSS are of the process named by the row; for direct, of the upstream. × proxy is the median of the rounds' own ratios.
 
 ## JSON, 100B

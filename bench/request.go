@@ -70,8 +70,9 @@ type callRequest struct {
 	next  int
 }
 
-// toolsCall prebuilds a call. The session is empty in the modern era.
-func (e endpoint) toolsCall(s scenario, tool, session string) *callRequest {
+// toolsCall prebuilds a call. The session is empty in the modern era; stateful
+// says whether the endpoint knows references and saveAs.
+func (e endpoint) toolsCall(s scenario, tool, session string, stateful bool) *callRequest {
 	id := strconv.Itoa(firstID)
 	var meta []string
 	if s.Era == modern {
@@ -84,8 +85,8 @@ func (e endpoint) toolsCall(s scenario, tool, session string) *callRequest {
 	if len(meta) > 0 {
 		metaMember = `,"_meta":{` + strings.Join(meta, ",") + `}`
 	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}%s}}`,
-		id, tool, payload(s.Size), metaMember)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`,
+		id, tool, s.arguments(stateful), metaMember)
 	headers := modernHeaders("tools/call", tool)
 	if s.Era == legacy {
 		headers = legacyHeaders(session)
