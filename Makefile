@@ -58,7 +58,7 @@ test-integration: race-note
 # test-auto-server tests the thin client: that hubs are found and launched, and that their end goes unnoticed.
 test-auto-server: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) ./internal/attach
-	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestScripts/(attach|stdio)$$|TestTenClients|TestHub(Killed|Stopped|Ends)|TestSessionSurvives' ./internal/cli
+	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestScripts/(attach|stdio)$$|TestTenClients|TestHub(Killed|Stopped|Ends)|TestLaunchBeside|TestSessionSurvives' ./internal/cli
 
 test-e2e: tools race-note
 	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)

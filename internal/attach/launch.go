@@ -86,16 +86,11 @@ func (l *launcher) start(ctx context.Context) (*Target, error) {
 		}
 		select {
 		case <-l.child.done:
-			// The folder may still be held by a hub that is ending, or be held
-			// now by one that was started by hand at the same time.
 			if !locked(l.opts.Launch.Lock) {
 				return nil, l.explain("launch a hub: it ended at once: " + l.child.state)
 			}
-			if err := wait(ctx, 5*glance); err != nil {
-				return nil, l.explain(err.Error())
-			}
-			if t, err := l.opts.Find(ctx); err == nil && t != nil {
-				return t, nil
+			if t, err := l.outwait(ctx); t != nil || err != nil {
+				return t, err
 			}
 			if err := l.spawn(); err != nil {
 				return nil, fmt.Errorf("launch a hub: %w", err)
@@ -106,6 +101,20 @@ func (l *launcher) start(ctx context.Context) (*Target, error) {
 		case <-time.After(glance):
 		}
 	}
+}
+
+// outwait waits while another hub has the folder: one that is ending, or one
+// that was started by hand at the same time and will be found.
+func (l *launcher) outwait(ctx context.Context) (*Target, error) {
+	for locked(l.opts.Launch.Lock) {
+		if t, err := l.opts.Find(ctx); err == nil && t != nil {
+			return t, nil
+		}
+		if err := wait(ctx, 5*glance); err != nil {
+			return nil, l.explain(err.Error())
+		}
+	}
+	return nil, nil
 }
 
 // spawn starts the process, in a session of its own, so that no signal to the

@@ -127,29 +127,25 @@ func (p *pump) run(ctx context.Context, in io.Reader, out io.Writer) error {
 		if p.ended && grace == nil {
 			grace = time.After(p.opts.Grace)
 		}
-		fromClient, fromHub, toHub, next := p.open(lines)
-		toClient := write
-		if p.toClient.first() == nil {
-			toClient = nil
-		}
+		now := p.open(lines, write)
 		select {
-		case l, ok := <-fromClient:
+		case l, ok := <-now.fromClient:
 			if !ok {
 				p.ended, lines = true, nil
 				p.endListens()
 				continue
 			}
 			p.fromClient(l)
-		case b, ok := <-fromHub:
+		case b, ok := <-now.fromHub:
 			if !ok {
 				p.lost()
 				p.dial(ctx, attempts, p.backoff.Next())
 				continue
 			}
 			p.fromHub(b)
-		case toHub <- next:
+		case now.toHub <- now.next:
 			p.sent()
-		case toClient <- p.toClient.first():
+		case now.toClient <- p.toClient.first():
 			p.toClient.take()
 		case a := <-attempts:
 			if a.err != nil {
@@ -174,24 +170,35 @@ func (p *pump) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// open returns the channels that may be used now.
-func (p *pump) open(lines <-chan line) (fromClient <-chan line, fromHub <-chan []byte, toHub chan<- []byte, next []byte) {
+// gates are the channels that may be used now; the others are nil.
+type gates struct {
+	fromClient <-chan line
+	fromHub    <-chan []byte
+	toHub      chan<- []byte
+	next       []byte // to go there
+	toClient   chan<- []byte
+}
+
+func (p *pump) open(lines <-chan line, write chan<- []byte) (g gates) {
+	if p.toClient.first() != nil {
+		g.toClient = write
+	}
 	if !p.toHub.full() && p.toClient.bytes < 4*laneBytes {
-		fromClient = lines
+		g.fromClient = lines
 	}
 	if p.link == nil {
-		return fromClient, nil, nil, nil
+		return g
 	}
 	if !p.toClient.full() {
-		fromHub = p.link.in
+		g.fromHub = p.link.in
 	}
-	if next = p.urgent.first(); next == nil && p.resumed {
-		next = p.toHub.first()
+	if g.next = p.urgent.first(); g.next == nil && p.resumed {
+		g.next = p.toHub.first()
 	}
-	if next != nil {
-		toHub = p.link.out
+	if g.next != nil {
+		g.toHub = p.link.out
 	}
-	return fromClient, fromHub, toHub, next
+	return g
 }
 
 // sent takes note that a frame is on its way to the hub.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -33,7 +34,13 @@ type stdioCmd struct {
 // a signal leaves a process behind.
 const lastAnswers = 30 * time.Second
 
+// sessionName is what a session may be called; the name becomes part of a URL.
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
 func (c *stdioCmd) Run(ctx context.Context, s std) error {
+	if c.Session != "" && !sessionName.MatchString(c.Session) {
+		return failed(exitUsage, "Use up to 128 letters, digits, _, and after the first character also - and .", "--session %q is no name of a session", c.Session)
+	}
 	cfg, notes, err := c.load(nil)
 	if err != nil {
 		return err
