@@ -125,13 +125,13 @@ var layers = map[string]int{
 
 // inside lists the edges within a layer.
 var inside = map[string][]string{
-	"internal/plan":     {"internal/call", "internal/catalog", "internal/session", "internal/policy"},
-	"internal/chat":     {"internal/call", "internal/catalog", "internal/session", "internal/policy", "internal/llm"},
-	"internal/modules":  {"internal/call", "internal/catalog", "internal/session", "internal/plan", "internal/policy"},
-	"internal/call":     {"internal/policy", "internal/session", "internal/task", "internal/upstream", "internal/catalog"},
-	"internal/policy":   {"internal/catalog"},
-	"internal/session":  {"internal/catalog"},
-	"internal/task":     {"internal/catalog"},
+	"internal/plan":    {"internal/call", "internal/catalog", "internal/session", "internal/policy"},
+	"internal/chat":    {"internal/call", "internal/catalog", "internal/session", "internal/policy", "internal/llm"},
+	"internal/modules": {"internal/call", "internal/catalog", "internal/session", "internal/plan", "internal/policy"},
+	"internal/call":    {"internal/policy", "internal/session", "internal/task", "internal/upstream", "internal/catalog"},
+	"internal/policy":  {"internal/catalog"},
+	"internal/session": {"internal/catalog"},
+	"internal/task":    {"internal/catalog"},
 	// A call that waits for its client's input keeps its place, which only the
 	// upstream knows of.
 	"internal/upstream": {"internal/catalog", "internal/task"},

@@ -57,6 +57,7 @@ type Door struct {
 	events   *event.Bus
 	sessions *session.Registry
 	key      seal.Key
+	names    *names
 	argBytes atomic.Int64
 }
 
@@ -65,7 +66,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, sessions: o.Sessions, key: o.Key}
+	d := &Door{metrics: o.Metrics, events: o.Events, sessions: o.Sessions, key: o.Key, names: newNames()}
 	d.Bound(o.ArgBytes)
 	return d
 }
@@ -118,6 +119,12 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 			meta.Repeat, meta.Timeout = c.Item.Idempotent, c.Item.Timeout
 		} else {
 			meta.Repeat = false
+		}
+		if err := d.wishes(c, t, &meta); err != nil {
+			return mcp.Response{}, err
+		}
+		if c.Upstream.Nests() {
+			d.extend(o, t)
 		}
 	}
 	resp, err := c.Upstream.Do(ctx, o, meta)
@@ -180,7 +187,10 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 // record tells of the call: what it was and which values it used, but nothing
 // of what passed.
 func (d *Door) record(c *Call, t *tooled, tool, kind string, bytes int, took time.Duration) {
-	r := event.Record{Type: event.CallDone, Principal: c.Req.Client.Principal.Name, Upstream: c.Upstream.Name(), Tool: tool, Kind: kind, Bytes: bytes, TookUS: took.Microseconds()}
+	r := event.Record{Type: event.CallDone, Call: t.call, Principal: c.Req.Client.Principal.Name, Upstream: c.Upstream.Name(), Tool: tool, Kind: kind, Bytes: bytes, TookUS: took.Microseconds()}
+	if n := len(t.above); n > 0 {
+		r.Parent = t.above[n-1]
+	}
 	if t.session != nil {
 		r.Session = t.session.Name()
 	}

@@ -12,6 +12,8 @@ import (
 
 // tooled is what a call of a tool has besides the request.
 type tooled struct {
+	call    string           // the call's name
+	above   []string         // the calls that it comes of
 	session *session.Session // what the request is bound to, if that matters; nil for none
 	args    []byte           // as the upstream gets them
 	changed bool             // they are not as they came
@@ -39,7 +41,11 @@ func (t *tooled) change(o *mcp.Outgoing) {
 // prepare makes of the arguments what the upstream is to get, or says what is
 // wrong with them.
 func (d *Door) prepare(ctx context.Context, c *Call, t *tooled) error {
-	t.args = c.Req.Param("arguments")
+	var err error
+	if t.above, err = d.above(c); err != nil {
+		return err
+	}
+	t.call, t.args = d.names.next(), c.Req.Param("arguments")
 	if err := d.fits(c, t.args); err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ var reserved = []string{"stoa", "mcp", "context", "plan", "task", "file", "debug
 
 const maxName = 20
 
+// Reserved reports whether a name is the hub's own.
+func Reserved(name string) bool { return slices.Contains(reserved, name) }
+
 // Slug returns the name of a server as it appears in exposed names and paths,
 // ^[a-z][a-z0-9-]{0,19}$: lower case, everything else a dash, cut to length.
 // A name that begins with a digit gets "s-" before it. It is "" where nothing

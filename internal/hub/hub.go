@@ -74,6 +74,8 @@ type Hub struct {
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
 
+	leases leases
+
 	current   atomic.Pointer[config.Config] // since the first reload
 	reloading sync.Mutex
 
@@ -278,6 +280,7 @@ func (h *Hub) Close() {
 	if h.cancel != nil {
 		h.cancel()
 	}
+	h.leases.close()
 	h.endpoint.Close()
 	h.connections.Close()
 	h.gateway.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -87,6 +88,9 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("/mcps/{agent}/mcp", face(h.serveAgent))
 	mux.Handle("GET /mcps", face(h.listAgents))
 	mux.Handle("GET /mcps/{agent}", face(h.showAgent))
+	mux.Handle("POST /mcps", g.Require(h.register))
+	mux.Handle("PUT /mcps/{agent}", g.Require(h.renew))
+	mux.Handle("DELETE /mcps/{agent}", g.Require(h.unregister))
 	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
 	// These tell what is behind the hub: to whoever is on this machine, else
@@ -146,10 +150,12 @@ func (h *Hub) listAgents(w http.ResponseWriter, r *http.Request, who *auth.Princ
 		State   string `json:"state"`
 		Queued  int    `json:"queued"`
 		Running int    `json:"running"`
+		// Queue is there if the agent has one.
+		Queue *task.Status `json:"queue,omitempty"`
 	}
 	out := []agent{}
 	for _, s := range h.router.Agents(who) {
-		out = append(out, agent{s.Name, s.Title, "/mcps/" + s.Name + "/mcp", string(s.State), s.Queued, s.Running})
+		out = append(out, agent{s.Name, s.Title, "/mcps/" + s.Name + "/mcp", string(s.State), s.Queued, s.Running, s.Queue})
 	}
 	reply(w, http.StatusOK, map[string]any{"agents": out})
 }

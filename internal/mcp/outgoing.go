@@ -23,6 +23,7 @@ type Outgoing struct {
 	LogLevel string       // the level the client's request asks for
 	Stream   Stream       // nil discards
 	Session  string       // Request.Session, for modules in this process
+	Own      []wire.Field // what the hub adds to _meta
 }
 
 // Forward returns req as an Outgoing with nothing changed.
@@ -55,6 +56,12 @@ func (o *Outgoing) Clone() *Outgoing {
 		}
 	}
 	return &c
+}
+
+// Annotate adds a member to _meta that is the hub's own. What came with the
+// request under such a name does not go on.
+func (o *Outgoing) Annotate(name string, value []byte) {
+	o.Own = append(o.Own, wire.Field{Name: []byte(name), Value: value})
 }
 
 // Drop takes members out of the params.
@@ -124,6 +131,9 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 		if bytes.HasPrefix(f.Name, []byte(ownPrefix)) {
 			changes = append(changes, wire.Change{Name: string(f.Name)})
 		}
+	}
+	for _, f := range o.Own {
+		changes = append(changes, wire.Change{Name: string(f.Name), Value: f.Value})
 	}
 	if era == Legacy {
 		for _, f := range o.Meta {

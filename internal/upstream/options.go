@@ -27,6 +27,7 @@ type Options struct {
 	TLS    *tls.Config // nil means the usual rules
 
 	Handler mcp.Handler // a module in this process
+	Agent   bool        // it may call back into the hub, and is told in which call
 	Builtin bool        // the module is a part of the hub: its names are offered as they are, and it is no agent
 
 	Era        mcp.Era       // the only era to speak; 0 means to find out
@@ -84,6 +85,9 @@ func (o *Options) defaults() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
+
+// Nests reports whether calls of the upstream may come of calls to it.
+func (u *Upstream) Nests() bool { return u.opts.Agent || u.opts.Queue != nil }
 
 // Builtin reports whether the upstream is a part of the hub.
 func (u *Upstream) Builtin() bool { return u.opts.Builtin }

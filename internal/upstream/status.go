@@ -42,9 +42,9 @@ type Status struct {
 	Queued      int       `json:"queued"`
 	Running     int       `json:"running"`
 	// Queue is how the upstream's queue stands; nil if it has none.
-	Queue *task.Status `json:"queue,omitempty"`
-	Health      []Health  `json:"health,omitempty"`
-	Stderr      []string  `json:"stderr,omitempty"`
+	Queue  *task.Status `json:"queue,omitempty"`
+	Health []Health     `json:"health,omitempty"`
+	Stderr []string     `json:"stderr,omitempty"`
 }
 
 // Status returns the upstream's status.

@@ -1,0 +1,264 @@
+package hub
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+// An agent that registers itself is there for as long as it renews its lease.
+// Leases are in memory: an agent that is told that its lease is unknown, such as
+// after a restart of the hub, registers again.
+
+// The bounds of a lease.
+const (
+	leaseDefault = 30 * time.Second
+	leaseMin     = time.Second
+	leaseMax     = 10 * time.Minute
+	maxLeases    = 1000
+)
+
+// leases are the agents that have registered.
+type leases struct {
+	mu sync.Mutex
+	m  map[string]*lease
+}
+
+type lease struct {
+	id    string
+	owner string // principal
+	time  time.Duration
+	ends  *time.Timer
+}
+
+// registration is what an agent says of itself.
+type registration struct {
+	Name     string `json:"name"`
+	URL      string `json:"url"`
+	Token    string `json:"token"` // for the hub to show to the agent
+	Protocol string `json:"protocol"`
+	TTLMs    int64  `json:"ttlMs"`
+	Lease    string `json:"lease"` // of an agent that is registered already
+	Queue    *struct {
+		Concurrency int   `json:"concurrency"`
+		Capacity    *int  `json:"capacity"`
+		TimeoutMs   int64 `json:"timeoutMs"`
+	} `json:"queue"`
+}
+
+const maxRegistration = 64 << 10
+
+// register answers POST /mcps.
+func (h *Hub) register(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	var reg registration
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRegistration))
+	if err == nil {
+		err = strict(body, &reg)
+	}
+	if err != nil {
+		refuse(w, fault.New(fault.InvalidRequest, "registration", "the body is not of the form {\"name\", \"url\", \"ttlMs\"}: %v", err))
+		return
+	}
+	l, err := h.lease(&reg, r.RemoteAddr, who)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	reply(w, http.StatusCreated, map[string]any{"name": reg.Name, "lease": l.id, "ttlMs": l.time.Milliseconds(), "url": "/mcps/" + reg.Name + "/mcp", "renew": "/mcps/" + reg.Name})
+}
+
+func strict(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// lease registers an agent, or renews its registration if it shows its lease.
+func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lease, error) {
+	o, life, err := reg.options(remote)
+	switch {
+	case err != nil:
+		return nil, err
+	case !who.Scopes.Allows(reg.Name):
+		return nil, fault.New(fault.Denied, reg.Name, "%q may not register an agent of this name", who.Name)
+	}
+	o.Logger, o.MessageBytes = h.logger("agent"), h.config().Limits.MessageBytes
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	h.leases.mu.Lock()
+	defer h.leases.mu.Unlock()
+	old := h.leases.m[reg.Name]
+	switch {
+	case old != nil && (old.owner != who.Name || subtle.ConstantTimeCompare([]byte(old.id), []byte(reg.Lease)) != 1):
+		return nil, &fault.Error{Kind: fault.Denied, Subject: reg.Name, Msg: "an agent of this name is registered", Hint: "Show its lease, wait for it to end, or choose another name."}
+	case old == nil && h.pool.Get(reg.Name) != nil:
+		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: reg.Name, Msg: "a server of the config has this name", Hint: "Choose another name."}
+	case old == nil && len(h.leases.m) >= maxLeases:
+		return nil, fault.New(fault.Limit, "agents", "%d agents are registered, which is as many as may", maxLeases)
+	}
+	put := h.pool.Add
+	if old != nil {
+		old.ends.Stop()
+		put = h.pool.Replace
+	}
+	if _, err := put(o); err != nil {
+		return nil, err
+	}
+	l := &lease{id: rand.Text(), owner: who.Name, time: life}
+	l.ends = time.AfterFunc(life, func() { h.endLease(reg.Name, l) })
+	if h.leases.m == nil {
+		h.leases.m = map[string]*lease{}
+	}
+	h.leases.m[reg.Name] = l
+	h.logger("agent").Info("agent registered", "agent", reg.Name, "ttl", life)
+	return l, nil
+}
+
+// options checks a registration and makes of it what it asks for.
+func (reg *registration) options(remote string) (upstream.Options, time.Duration, error) {
+	bad := func(format string, args ...any) (upstream.Options, time.Duration, error) {
+		return upstream.Options{}, 0, fault.New(fault.InvalidRequest, "registration", format, args...)
+	}
+	if reg.Name == "" || config.Slug(reg.Name) != reg.Name || config.Reserved(reg.Name) {
+		return bad("name %q cannot be an agent's: use up to 20 lower-case letters, digits and -, beginning with a letter, and no name of the hub's own", reg.Name)
+	}
+	u, err := url.Parse(reg.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return bad("url %q is no http or https address", reg.URL)
+	}
+	if !ownHost(u.Hostname(), remote) {
+		return bad("url %q is on another machine than the one that registers it; an agent registers itself, others belong into the config", reg.URL)
+	}
+	life := leaseDefault
+	if reg.TTLMs != 0 {
+		life = time.Duration(reg.TTLMs) * time.Millisecond
+	}
+	if life < leaseMin || life > leaseMax {
+		return bad("ttlMs %d is out of bounds: use %d to %d", reg.TTLMs, leaseMin.Milliseconds(), leaseMax.Milliseconds())
+	}
+	o := upstream.Options{Name: reg.Name, Title: reg.Name, URL: reg.URL, Agent: true, Header: http.Header{}}
+	if reg.Token != "" {
+		o.Header.Set("Authorization", "Bearer "+reg.Token)
+	}
+	switch config.Protocol(cmp.Or(reg.Protocol, string(config.AnyEra))) {
+	case config.AnyEra:
+	case config.Modern:
+		o.Era = mcp.Modern
+	case config.Legacy:
+		o.Era = mcp.Legacy
+	default:
+		return bad("protocol %q: use auto, modern or legacy", reg.Protocol)
+	}
+	if q := reg.Queue; q != nil {
+		o.Queue = &upstream.Queue{Concurrency: max(q.Concurrency, 1), Capacity: 100, Timeout: time.Duration(q.TimeoutMs) * time.Millisecond}
+		if q.Capacity != nil {
+			o.Queue.Capacity = *q.Capacity
+		}
+		if q.Concurrency < 0 || q.Concurrency > 10_000 || o.Queue.Capacity < 0 || o.Queue.Capacity > 1_000_000 || q.TimeoutMs < 0 {
+			return bad("queue: concurrency is 1 to 10000, capacity 0 to 1000000, timeoutMs not negative")
+		}
+	}
+	return o, life, nil
+}
+
+// ownHost reports whether a host is this machine, or the one that asks.
+func ownHost(host, remote string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	from, _, err := net.SplitHostPort(remote)
+	asks, err2 := netip.ParseAddr(from)
+	return addr.IsLoopback() || err == nil && err2 == nil && addr.Unmap() == asks.Unmap()
+}
+
+// renew answers PUT /mcps/{agent}: the lease begins anew.
+func (h *Hub) renew(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	h.leases.mu.Lock()
+	defer h.leases.mu.Unlock()
+	l, err := h.leases.shown(r, who)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	l.ends.Reset(l.time)
+	reply(w, http.StatusOK, map[string]any{"name": r.PathValue("agent"), "ttlMs": l.time.Milliseconds()})
+}
+
+// unregister answers DELETE /mcps/{agent}.
+func (h *Hub) unregister(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	h.leases.mu.Lock()
+	l, err := h.leases.shown(r, who)
+	h.leases.mu.Unlock()
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	h.endLease(r.PathValue("agent"), l)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// headerLease carries the lease of who renews or ends it.
+const headerLease = "Stoa-Lease"
+
+// shown returns the lease that a request shows. Called with mu held.
+func (t *leases) shown(r *http.Request, who *auth.Principal) (*lease, error) {
+	l := t.m[r.PathValue("agent")]
+	if l == nil || l.owner != who.Name || subtle.ConstantTimeCompare([]byte(l.id), []byte(r.Header.Get(headerLease))) != 1 {
+		return nil, &fault.Error{Kind: fault.UnknownAgent, Subject: r.PathValue("agent"), Msg: "there is no such lease", Hint: "Register again by POST /mcps."}
+	}
+	return l, nil
+}
+
+// endLease takes an agent out, unless it has registered again meanwhile.
+func (h *Hub) endLease(name string, l *lease) {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	h.leases.mu.Lock()
+	defer h.leases.mu.Unlock()
+	if h.leases.m[name] != l {
+		return
+	}
+	l.ends.Stop()
+	delete(h.leases.m, name)
+	h.pool.Retire(name)
+	h.logger("agent").Info("agent is gone", "agent", name)
+}
+
+// close ends the timers; the agents go with the pool.
+func (t *leases) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, l := range t.m {
+		l.ends.Stop()
+		delete(t.m, name)
+	}
+}
+
+// refuse answers a request of the hub's own API with a fault.
+func refuse(w http.ResponseWriter, err error) {
+	f := fault.Of(err)
+	status := f.Status(true)
+	if status == http.StatusOK {
+		status = http.StatusBadRequest
+	}
+	reply(w, status, map[string]any{"error": json.RawMessage(f.Wire(true))})
+}
