@@ -247,8 +247,10 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	u.setState(Connected, nil)
 	ctx, cancel := context.WithCancel(u.ctx)
 	l.stop = cancel
+	l.wg.Add(1) // while mu is held: whoever closes the link from now on waits until it is served
 	u.mu.Unlock()
 	u.serve(ctx, l)
+	l.wg.Done()
 }
 
 // noRoom is how long the supervisor waits where the pool was full.
