@@ -89,7 +89,7 @@ func (e Envelope) Result() []byte {
 // a string, and the content as it is otherwise.
 func Of(result []byte) Envelope {
 	var isError bool
-	var content, structured []byte
+	var content, structured, failure []byte
 	for _, f := range wire.Members(result) {
 		switch string(f.Name) {
 		case "isError":
@@ -98,7 +98,12 @@ func Of(result []byte) Envelope {
 			content = f.Value
 		case "structuredContent":
 			structured = f.Value
+		case "_meta":
+			failure = wire.Get(f.Value, metaError)
 		}
+	}
+	if isError && failure != nil {
+		return fromFault(failure)
 	}
 	if e, ok := parse(structured); ok {
 		return e
@@ -110,6 +115,19 @@ func Of(result []byte) Envelope {
 			e.Error = "the tool failed and did not say why"
 		}
 	}
+	return e
+}
+
+// metaError is where the result of a call that could not be made says why.
+const metaError = "stoa/error"
+
+// fromFault makes an envelope of a fault in its form for the wire.
+func fromFault(object []byte) Envelope {
+	e := Envelope{Data: wire.Get(object, "data")}
+	e.Error, _ = wire.String(wire.Get(object, "message"))
+	e.Message, _ = wire.String(wire.Get(e.Data, "hint"))
+	kind, _ := wire.String(wire.Get(e.Data, "kind"))
+	e.Code = strings.ToUpper(kind)
 	return e
 }
 

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func (h *Hub) build(cfg *config.Config) built {
 		}
 	}
 	if len(b.modules) > 0 {
-		add(modules.Control(h.state.sessions, h.switchable))
+		add(modules.Control(h.state.sessions, h.switchable, func(ctx context.Context, req *mcp.Request) (mcp.Response, error) { return h.gateway.Handle(ctx, req) }))
 	}
 	return b
 }
@@ -80,7 +81,7 @@ func (h *Hub) setModules(cfg *config.Config) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(next.modules)) {
 		o := upstream.Options{Name: name, Title: name, Handler: next.modules[name], Builtin: true, Logger: h.logger("modules"),
-			Handling: func(string) catalog.Handling { return handling(name) }}
+			Handling: func(tool string) catalog.Handling { return handling(name, tool) }}
 		put := h.pool.Add
 		if old.modules[name] != nil {
 			put = h.pool.Replace
@@ -94,9 +95,12 @@ func (h *Hub) setModules(cfg *config.Config) error {
 
 // handling is how the tools of a built-in module are treated. Those that read
 // what is kept keep nothing themselves: their answers are what was asked for.
-func handling(module string) catalog.Handling {
+// Those that call other tools leave references to the calls they make, which
+// would else take what was put in for references again.
+func handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
-	return catalog.Handling{Envelope: true, ResultSaveAs: true, NoCards: own, NoSaveAs: own}
+	return catalog.Handling{Envelope: true, ResultSaveAs: true, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+		NoReferences: tool == modules.BatchName || tool == "task_start"}
 }
 
 // switchable lists the modules and servers that a client may use, as they are

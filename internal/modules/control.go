@@ -14,7 +14,8 @@ import (
 	"github.com/stoahub/stoa/internal/spell"
 )
 
-// ControlName is the name of the module that switches the others.
+// ControlName is the name of the module of the hub's own tools: those that
+// switch the other modules, and the one that runs several tools at once.
 const ControlName = "stoa"
 
 // registryPrefix is how some clients write the name of a module.
@@ -32,11 +33,13 @@ type Switchable struct {
 
 // Control returns the module by which a client chooses, for its own Session,
 // what is offered. list returns what the principal of a client may use, as it
-// is for Sessions that have chosen nothing.
-func Control(r *session.Registry, list func(*mcp.Client) []Switchable) *Module {
+// is for Sessions that have chosen nothing; run makes a call as if the client
+// had made it itself.
+func Control(r *session.Registry, list func(*mcp.Client) []Switchable, run func(context.Context, *mcp.Request) (mcp.Response, error)) *Module {
 	m := control{r, list}
 	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string","description":"The name of a module or server; see module_list."}}}`
 	return New(ControlName, "", nil,
+		batch(run),
 		Tool{Name: "module_list", Title: "List modules", Run: m.show, ReadOnly: true,
 			Description: "List the modules and servers whose tools can be switched on and off for this session.",
 			Input:       `{"type":"object","additionalProperties":false,"properties":{}}`},

@@ -86,8 +86,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Nests reports whether calls of the upstream may come of calls to it.
-func (u *Upstream) Nests() bool { return u.opts.Agent || u.opts.Queue != nil }
+// Nests reports whether other calls may come of calls to the upstream.
+func (u *Upstream) Nests() bool { return u.opts.Agent || u.opts.Builtin || u.opts.Queue != nil }
 
 // Builtin reports whether the upstream is a part of the hub.
 func (u *Upstream) Builtin() bool { return u.opts.Builtin }

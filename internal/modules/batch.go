@@ -1,0 +1,130 @@
+package modules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/envelope"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// BatchName is the tool that runs several calls at once.
+const BatchName = "tools_batch"
+
+// The bounds of a batch.
+const (
+	maxBatch      = 100
+	batchParallel = 8
+	maxParallel   = 32
+)
+
+// batch returns the tool. run makes one call as if its client had made it
+// itself, so that each is checked, queued and counted.
+func batch(run func(context.Context, *mcp.Request) (mcp.Response, error)) Tool {
+	return Tool{
+		Name: BatchName, Title: "Call several tools",
+		Description: "Run several independent tool calls at once. The results come in the order of the calls; one that fails does not stop the others.",
+		Input: fmt.Sprintf(`{"type":"object","required":["calls"],"additionalProperties":false,"properties":{
+			"calls":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["tool"],"additionalProperties":false,"properties":{
+				"tool":{"type":"string","description":"The name of a tool, as it is listed."},
+				"arguments":{"type":"object","description":"Its arguments."},
+				"saveAs":{"type":"string","description":"Keep the result in the session under this name."}}}},
+			"parallel":{"type":"integer","minimum":1,"maximum":%d,"description":"How many run at once; %d if left out."}}}`, maxBatch, maxParallel, batchParallel),
+		Run: func(ctx context.Context, req *mcp.Request, args json.RawMessage) (any, error) {
+			return runBatch(ctx, req, args, run)
+		},
+	}
+}
+
+type batchCall struct {
+	Tool   string `json:"tool"`
+	SaveAs string `json:"saveAs"`
+	raw    []byte // its arguments, as they were written
+}
+
+func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run func(context.Context, *mcp.Request) (mcp.Response, error)) (any, error) {
+	a, err := decode[struct{ Parallel int }](args)
+	if err != nil {
+		return nil, err
+	}
+	elems, _ := wire.Elements(wire.Get(args, "calls"))
+	calls := make([]batchCall, len(elems))
+	for i, e := range elems {
+		if calls[i], err = decode[batchCall](e); err != nil {
+			return nil, err
+		}
+		if calls[i].Tool == BatchName {
+			return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: BatchName, Msg: "a batch cannot be in a batch", Hint: "Put all calls into one."}
+		}
+		calls[i].raw = wire.Get(e, "arguments")
+	}
+	parallel := a.Parallel
+	if parallel == 0 {
+		parallel = batchParallel
+	}
+	results := make([]json.RawMessage, len(calls))
+	failed := make([]bool, len(calls))
+	slots := make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for i, c := range calls {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			e := c.do(ctx, req, run)
+			failed[i] = !e.Success
+			results[i] = wire.Edit(nil, e.JSON(), wire.Change{Name: "tool", Value: wire.Quote(c.Tool)})
+		})
+	}
+	wg.Wait()
+	bad := 0
+	for _, f := range failed {
+		if f {
+			bad++
+		}
+	}
+	text := fmt.Sprintf("%d calls", len(calls))
+	if bad > 0 {
+		text += fmt.Sprintf(", of which %d failed", bad)
+	}
+	return Answer{Data: map[string]any{"results": results, "failed": bad}, Message: text}, nil
+}
+
+// do makes one call.
+func (c batchCall) do(ctx context.Context, outer *mcp.Request, run func(context.Context, *mcp.Request) (mcp.Response, error)) envelope.Envelope {
+	if ctx.Err() != nil {
+		return envelope.Bad(context.Cause(ctx))
+	}
+	params := append(wire.AppendString([]byte(`{"name":`), c.Tool), `,"arguments":`...)
+	if c.raw == nil {
+		c.raw = []byte("{}")
+	}
+	params = append(append(params, c.raw...), '}')
+	about := []wire.Change{{Name: "progressToken"}}
+	if c.SaveAs != "" {
+		about = append(about, wire.Change{Name: MetaSaveAs, Value: wire.Quote(c.SaveAs)})
+	}
+	if meta := wire.EditFields(nil, outer.Meta, about...); len(meta) > len("{}") {
+		params = wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
+	}
+	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client, Session: outer.Session, Stream: mcp.Discard}
+	req.Meta = wire.Members(req.Param("_meta"))
+	resp, err := run(ctx, req)
+	if err != nil {
+		return envelope.Bad(err)
+	}
+	defer resp.Release()
+	switch {
+	case resp.Error != nil:
+		text, _ := wire.String(wire.Get(resp.Error, "message"))
+		return envelope.Envelope{Data: append([]byte(nil), resp.Error...), Error: text, Code: envelope.Failed}
+	case string(wire.Get(resp.Result, "resultType")) == `"input_required"`:
+		return envelope.Bad(&fault.Error{Kind: fault.MissingCapability, Subject: c.Tool, Msg: "the tool needs input", Hint: "Call it by itself."})
+	}
+	e := envelope.Of(resp.Result)
+	e.Data = append([]byte(nil), e.Data...)
+	return e
+}
