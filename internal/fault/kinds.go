@@ -36,6 +36,7 @@ const (
 	ContinuationLost  Kind = 45
 	Cancelled         Kind = 46
 	Storage           Kind = 47
+	OutcomeUnknown    Kind = 48
 	Internal          Kind = 50
 )
 
@@ -83,6 +84,7 @@ var table = []Info{
 	{ContinuationLost, "continuation_lost", -32000, -31007, 200, 0, false, false, "The call that this input belongs to is gone.", "Start the call again."},
 	{Cancelled, "cancelled", -32000, -31008, 200, 0, true, false, "The call was cancelled before it ended.", "Call again if the result is still wanted."},
 	{Storage, "storage", -32000, -31009, 200, 0, true, false, "The store cannot read or acknowledge a write now: its disk is full or fails, or its cluster has lost its majority. Nothing that was acknowledged is lost.", "Give the disk room or bring the cluster back, then call again; the store recovers by itself."},
+	{OutcomeUnknown, "outcome_unknown", -32000, -31013, 200, 0, false, false, "The hub ended while the tool was at work for a task, and the tool is not said to bear repetition; whether the call took effect is not known.", "Check before repeating the call."},
 	{Internal, "internal", -32603, -32603, 500, 0, false, false, "The hub broke a promise of its own.", "Report it with the log lines around it."},
 }
 

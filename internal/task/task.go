@@ -1,0 +1,348 @@
+package task
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// Options say how Tasks are run and kept.
+type Options struct {
+	// Run does the work of a Task that begins, or begins again after a restart
+	// of the hub.
+	Run    Runner
+	TTL    time.Duration // how long a Task is kept from its creation on; 0 means an hour
+	Max    int           // unfinished Tasks of one principal; 0 means 256
+	Kept   int           // Tasks in all, finished ones included; 0 means 10,000
+	Logger *slog.Logger
+	// Store opens the store when the first Task is made, for hubs that mostly
+	// make none. It is used if Open is given no store.
+	Store func(context.Context) (*store.Store, error)
+	// Changed is called after each change that a client could see. It must not
+	// block; nil means that nobody wants to know.
+	Changed func(*Task)
+}
+
+// Registry holds the Tasks of a hub.
+type Registry struct {
+	opts Options
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	wg   sync.WaitGroup
+
+	openMu sync.Mutex
+	disk   *disk // nil until the store is open
+
+	mu     sync.RWMutex
+	tasks  map[string]*Task
+	closed bool
+}
+
+// Task is one piece of work that outlives the request that began it.
+type Task struct {
+	r      *Registry
+	cancel context.CancelCauseFunc // of its run
+	ctx    context.Context         // of its run
+
+	write sync.Mutex // held while an entry is decided on and appended
+	last  string     // guarded by write: the id of the last event that is known
+
+	mu      sync.RWMutex
+	state   State
+	note    string        // what the upstream said last of its progress
+	noted   time.Time     // when
+	changed chan struct{} // closed with the next change
+}
+
+// Open returns the Tasks that st holds; with a nil store they are kept in the
+// one that o.Store opens. Nothing runs before Resume. Close ends it; the store
+// stays open.
+func Open(ctx context.Context, st *store.Store, o Options) (*Registry, error) {
+	if o.TTL == 0 {
+		o.TTL = time.Hour
+	}
+	if o.Max == 0 {
+		o.Max = 256
+	}
+	if o.Kept == 0 {
+		o.Kept = 10_000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func(*Task) {}
+	}
+	r := &Registry{opts: o, tasks: map[string]*Task{}}
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	if st != nil {
+		var err error
+		if r.disk, r.tasks, err = r.read(ctx, st); err != nil {
+			r.stop(nil)
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// errStopping is why runs end when the hub does.
+var errStopping = fault.New(fault.Cancelled, "", "the hub is stopping")
+
+// Close ends all runs and waits for them. What was not finished is taken up by
+// Resume when the hub is there again.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.stop(errStopping)
+	r.wg.Wait()
+}
+
+func (r *Registry) task(id string) *Task {
+	t := &Task{r: r, changed: make(chan struct{}), state: State{ID: id}}
+	t.ctx, t.cancel = context.WithCancelCause(r.ctx)
+	return t
+}
+
+// Create makes a Task and, when it is on disk, begins to run it. running says
+// that the upstream may have the request already. A nil run means Options.Run.
+func (r *Registry) Create(ctx context.Context, w Work, params []byte, running bool, run Runner) (*Task, error) {
+	if w.TTL <= 0 {
+		w.TTL = r.opts.TTL
+	}
+	if w.Key == "" {
+		w.Key = strings.ToLower(rand.Text())
+	}
+	t := r.task("t_" + strings.ToLower(rand.Text()))
+	if err := r.admit(t, w.Principal); err != nil {
+		return nil, err
+	}
+	_, err := t.commit(ctx, func(State) (*Event, []byte, error) {
+		return &Event{Kind: created, Work: &w, Running: running}, params, nil
+	})
+	if err != nil {
+		r.mu.Lock()
+		delete(r.tasks, t.ID())
+		r.mu.Unlock()
+		return nil, err
+	}
+	if run == nil {
+		run = r.opts.Run
+	}
+	if !r.launch(t, run) {
+		return nil, errStopping
+	}
+	return t, nil
+}
+
+// admit takes a new Task in if there is room for it.
+func (r *Registry) admit(t *Task, principal string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errStopping
+	}
+	if len(r.tasks) >= r.opts.Kept {
+		return &fault.Error{Kind: fault.Limit, Subject: "task", Msg: fmt.Sprintf("the hub keeps %d tasks, which is as many as it may", len(r.tasks)), Hint: "Finished tasks go when their time to live is over."}
+	}
+	busy := 0
+	for _, other := range r.tasks {
+		s := other.State()
+		if s.Work.Principal == principal && !s.Status.Final() {
+			busy++
+		}
+	}
+	if busy >= r.opts.Max {
+		return &fault.Error{Kind: fault.Limit, Subject: "task", Msg: fmt.Sprintf("%d tasks of yours are unfinished, which is as many as may be", busy), Hint: "Wait for some of them, or cancel them."}
+	}
+	r.tasks[t.ID()] = t
+	return nil
+}
+
+// Get returns a Task of a principal. One of another's is not there.
+func (r *Registry) Get(principal, id string) (*Task, error) {
+	r.mu.RLock()
+	t := r.tasks[id]
+	r.mu.RUnlock()
+	if t != nil {
+		if s := t.State(); s.Work.Principal == principal && s.Status != "" {
+			return t, nil
+		}
+	}
+	return nil, &fault.Error{Kind: fault.InvalidParams, Subject: "taskId", Msg: "there is no such task", Hint: "It may have expired, or belong to another principal."}
+}
+
+// List returns the Tasks that pass, oldest first.
+func (r *Registry) List(pass func(*State) bool) []*Task {
+	r.mu.RLock()
+	out := make([]*Task, 0, len(r.tasks))
+	for _, t := range r.tasks {
+		if s := t.State(); s.Status != "" && pass(&s) {
+			out = append(out, t)
+		}
+	}
+	r.mu.RUnlock()
+	slices.SortFunc(out, func(a, b *Task) int {
+		sa, sb := a.State(), b.State()
+		if c := sa.Created.Compare(sb.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(sa.ID, sb.ID)
+	})
+	return out
+}
+
+// ID is the Task's, which nobody can guess.
+func (t *Task) ID() string { return t.state.ID }
+
+// State is how the Task stands.
+func (t *Task) State() State {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.state
+}
+
+// Changed is closed when something changes after now.
+func (t *Task) Changed() <-chan struct{} {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.changed
+}
+
+func (t *Task) set(s State) {
+	t.mu.Lock()
+	t.state = s
+	if s.Status != Working {
+		t.note = ""
+	}
+	t.announce()
+	t.mu.Unlock()
+	t.r.opts.Changed(t)
+}
+
+// announce is called with mu held.
+func (t *Task) announce() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// Cancel ends the Task, unless it has ended, and then its run.
+func (t *Task) Cancel(ctx context.Context, why string) error {
+	_, err := t.commit(ctx, func(s State) (*Event, []byte, error) {
+		if s.Status.Final() {
+			return nil, nil, nil
+		}
+		return &Event{Kind: ended, Status: Cancelled, Message: why}, nil, nil
+	})
+	if err == nil {
+		t.cancel(fault.New(fault.Cancelled, t.State().Work.Shown, "the task was cancelled"))
+	}
+	return err
+}
+
+// Update takes the client's answers. Those that nobody asked for are ignored.
+func (t *Task) Update(ctx context.Context, answers []wire.Field) error {
+	_, err := t.commit(ctx, func(s State) (*Event, []byte, error) {
+		var given []string
+		var kept []wire.Field
+		for _, k := range s.Open {
+			for _, a := range answers {
+				if string(a.Name) == k.Name() {
+					given, kept = append(given, k.Name()), append(kept, a)
+					break
+				}
+			}
+		}
+		if len(given) == 0 {
+			return nil, nil, nil
+		}
+		return &Event{Kind: answered, Given: given}, wire.EditFields(nil, kept), nil
+	})
+	return err
+}
+
+// Detail is a Task with what its status brings along, raw.
+type Detail struct {
+	State
+	Note     string // what the upstream said last of its progress
+	Requests []byte // of one that waits for input: what is still open
+	Result   []byte
+	Error    []byte
+}
+
+// Detail reads the Task with what its status brings along.
+func (t *Task) Detail(ctx context.Context) (Detail, error) {
+	t.mu.RLock()
+	d := Detail{State: t.state, Note: t.note}
+	if t.noted.After(d.Updated) {
+		d.Updated = t.noted
+	}
+	t.mu.RUnlock()
+	var err error
+	switch d.Status {
+	case Completed:
+		d.Result, err = t.data(ctx, d.outcome)
+	case Failed:
+		d.Error, err = t.data(ctx, d.outcome)
+	case InputRequired:
+		var demand []byte
+		if demand, err = t.data(ctx, d.demand); err != nil {
+			break
+		}
+		requests := wire.Get(demand, "inputRequests")
+		changes := []wire.Change{}
+		for _, k := range d.Open {
+			changes = append(changes, wire.Change{Name: k.Name(), Value: wire.Get(requests, k.Own)})
+		}
+		d.Requests = wire.Edit(nil, []byte("{}"), changes...)
+	}
+	return d, err
+}
+
+// JSON is the Task as the protocol's extension writes it, without the braces
+// and without resultType. whole adds what its status brings along.
+func (d *Detail) JSON(whole bool) []byte {
+	const stamp = "2006-01-02T15:04:05.000Z"
+	head := struct {
+		ID      string `json:"taskId"`
+		Status  Phase  `json:"status"`
+		Message string `json:"statusMessage,omitempty"`
+		Created string `json:"createdAt"`
+		Updated string `json:"lastUpdatedAt"`
+		TTL     int64  `json:"ttlMs"`
+		Poll    int64  `json:"pollIntervalMs"`
+	}{d.ID, d.Status, d.Message, d.Created.UTC().Format(stamp), d.Updated.UTC().Format(stamp), d.Work.TTL.Milliseconds(), PollEvery.Milliseconds()}
+	if head.Message == "" {
+		head.Message = d.Note
+	}
+	b, err := json.Marshal(head)
+	if err != nil {
+		panic(fmt.Sprintf("task: encode %s: %v", d.ID, err)) // strings and numbers
+	}
+	b = b[1 : len(b)-1]
+	if !whole {
+		return b
+	}
+	add := func(name string, value []byte) {
+		if value != nil {
+			b = append(append(append(append(b, `,"`...), name...), `":`...), value...)
+		}
+	}
+	add("inputRequests", d.Requests)
+	add("result", d.Result)
+	add("error", d.Error)
+	return b
+}
+
+// PollEvery is how often a client is asked to look.
+const PollEvery = 500 * time.Millisecond
