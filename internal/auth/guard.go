@@ -31,7 +31,8 @@ type Options struct {
 type Guard struct {
 	opt   Options
 	sites sites
-	fails attempts
+	fails *attempts
+	say   func(w http.ResponseWriter, f *fault.Error, status int)
 }
 
 // NewGuard returns a Guard for a listener.
@@ -46,7 +47,15 @@ func NewGuard(opt Options) (*Guard, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Guard{opt: opt, sites: s, fails: attempts{now: opt.Now}}, nil
+	return &Guard{opt: opt, sites: s, fails: &attempts{now: opt.Now}, say: refuse}, nil
+}
+
+// Saying returns the same Guard for handlers whose clients expect refusals in
+// another form than that of JSON-RPC. say writes the whole answer.
+func (g *Guard) Saying(say func(w http.ResponseWriter, f *fault.Error, status int)) *Guard {
+	other := *g
+	other.say = say
+	return &other
 }
 
 // Require lets only requests with a valid token through.
@@ -61,7 +70,7 @@ func (g *Guard) Accept(h Handler) http.Handler { return g.handler(false, h) }
 func (g *Guard) Public(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := g.sites.check(r); f != nil {
-			refuse(w, f, f.Status(false))
+			g.say(w, f, f.Status(false))
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -72,7 +81,7 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 	require = require || !g.opt.Loopback
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := g.sites.check(r); f != nil {
-			refuse(w, f, f.Status(false))
+			g.say(w, f, f.Status(false))
 			return
 		}
 		if who := g.identify(w, r, require); who != nil {
@@ -93,7 +102,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *
 			return Local
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, fault.New(fault.Unauthorized, "", "a token is needed"), http.StatusUnauthorized)
+		g.say(w, fault.New(fault.Unauthorized, "", "a token is needed"), http.StatusUnauthorized)
 		return nil
 	}
 	if err == nil {
@@ -103,7 +112,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *
 		}
 		if !errors.Is(err, ErrBadToken) {
 			g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
-			refuse(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
+			g.say(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
 			return nil
 		}
 	}
@@ -130,11 +139,11 @@ func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 		f := fault.New(fault.Limit, "", "too many requests with bad tokens from your address")
 		f.Hint = fmt.Sprintf("Wait %d s, then send a valid token.", seconds)
-		refuse(w, f, http.StatusTooManyRequests)
+		g.say(w, f, http.StatusTooManyRequests)
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-	refuse(w, fault.New(fault.Unauthorized, "", "%s", reason), http.StatusUnauthorized)
+	g.say(w, fault.New(fault.Unauthorized, "", "%s", reason), http.StatusUnauthorized)
 }
 
 // forwarded reports whether a proxy says that the request is another's. One on

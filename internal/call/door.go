@@ -38,7 +38,8 @@ type Call struct {
 	Replace  *wire.Field   // a member of the params to replace; nil for none
 
 	References bool // the face replaces references in arguments
-	Stateful   bool // the face offers saveAs as an argument, and cards
+	Stateful   bool // the face offers saveAs as an argument
+	Cards      bool // a long result becomes a card, and what was kept is told where a model reads it
 }
 
 // Options are what a Door works with. All but ArgBytes may be nil.

@@ -28,7 +28,7 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Respon
 		if res.Name == "" && h.ResultSaveAs {
 			res.Name, res.Data = borne(resp.Result, h.Envelope)
 		}
-		long = c.Stateful && !h.NoCards && len(resp.Result) > h.CardAbove()
+		long = c.Cards && !h.NoCards && len(resp.Result) > h.CardAbove()
 	}
 	// A person or model that is shown a picture cannot use a description.
 	media := hasMedia(resp.Result)
@@ -44,7 +44,7 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Respon
 	}
 	t.saved = card.Name
 	about := card.JSON()
-	if !c.Stateful || media {
+	if !c.Cards || media {
 		return annotate(c, resp, "stoa/saved", about, "The result is kept as @"+card.Name+"."), nil
 	}
 	resp.Release()
@@ -97,12 +97,12 @@ func hasMedia(result []byte) bool {
 	return false
 }
 
-// annotate adds to a result what became of it: in its _meta and, on stateful
-// faces, where a model reads it.
+// annotate adds to a result what became of it: in its _meta and, on faces with
+// cards, where a model reads it.
 func annotate(c *Call, resp mcp.Response, key string, about []byte, text string) mcp.Response {
 	note := wire.Edit(nil, wire.Get(resp.Result, "_meta"), wire.Change{Name: key, Value: about})
 	changes := []wire.Change{{Name: "_meta", Value: note}}
-	if c.Stateful {
+	if c.Cards {
 		if blocks, ok := wire.Elements(wire.Get(resp.Result, "content")); ok {
 			block := append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
 			changes = append(changes, wire.Change{Name: "content", Value: append(append([]byte{'['}, bytes.Join(append(blocks, block), []byte{','})...), ']')})

@@ -83,13 +83,25 @@ func (e Envelope) Result() []byte {
 	return append(dst, `,"isError":true}`...)
 }
 
+// Refused returns the envelope of a JSON-RPC error object with which a server
+// answered a call.
+func Refused(object []byte) Envelope {
+	e := Envelope{Code: Failed, Data: wire.Get(object, "data")}
+	e.Error, _ = wire.String(wire.Get(object, "message"))
+	if e.Error == "" {
+		e.Error = "the server refused the call and did not say why"
+	}
+	return e
+}
+
 // Of makes an envelope of the result of a tool. A result that is an envelope
 // already is taken as it is. Else data is the structured content if there is
 // any, a single text that is a JSON object or array as that, a single text as
-// a string, and the content as it is otherwise.
+// a string, and the content as it is otherwise. Where a card has taken the
+// place of the result, data is the card. The message tells what was kept.
 func Of(result []byte) Envelope {
 	var isError bool
-	var content, structured, failure []byte
+	var content, structured, meta []byte
 	for _, f := range wire.Members(result) {
 		switch string(f.Name) {
 		case "isError":
@@ -99,14 +111,17 @@ func Of(result []byte) Envelope {
 		case "structuredContent":
 			structured = f.Value
 		case "_meta":
-			failure = wire.Get(f.Value, metaError)
+			meta = f.Value
 		}
 	}
-	if isError && failure != nil {
+	if failure := wire.Get(meta, metaError); failure != nil && isError {
 		return fromFault(failure)
 	}
 	if e, ok := parse(structured); ok {
-		return e
+		return e.kept(meta)
+	}
+	if card := wire.Get(meta, metaCard); card != nil && !isError {
+		return Good(card, keptAs(card))
 	}
 	e := Envelope{Success: !isError, Data: Value(content, structured), Code: OK}
 	if isError {
@@ -115,7 +130,35 @@ func Of(result []byte) Envelope {
 			e.Error = "the tool failed and did not say why"
 		}
 	}
+	return e.kept(meta)
+}
+
+// What the hub adds to the _meta of a result that it was asked to keep.
+const (
+	metaCard      = "stoa/card"
+	metaSaved     = "stoa/saved"
+	metaSaveError = "stoa/saveError"
+)
+
+// kept adds to the message what became of the wish to keep the result.
+func (e Envelope) kept(meta []byte) Envelope {
+	text := ""
+	if saved := wire.Get(meta, metaSaved); saved != nil {
+		text = keptAs(saved)
+	} else if object := wire.Get(meta, metaSaveError); object != nil {
+		why, _ := wire.String(wire.Get(object, "message"))
+		text = "The result could not be kept: " + why
+	}
+	if e.Message != "" && text != "" {
+		e.Message += ". "
+	}
+	e.Message += text
 	return e
+}
+
+func keptAs(card []byte) string {
+	name, _ := wire.String(wire.Get(card, "name"))
+	return "The result is kept as @" + name + "."
 }
 
 // metaError is where the result of a call that could not be made says why.

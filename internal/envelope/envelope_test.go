@@ -54,3 +54,24 @@ func TestThereAndBack(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What the hub adds to a result that it was asked to keep is in the message,
+// and a card is the data.
+func TestKept(t *testing.T) {
+	for _, test := range []struct{ result, data, message string }{
+		{`{"content":[{"type":"text","text":"[1]"}],"_meta":{"stoa/saved":{"name":"x"}}}`, `[1]`, "The result is kept as @x."},
+		{`{"content":[{"type":"text","text":"…"}],"_meta":{"stoa/card":{"name":"x","size":9}}}`, `{"name":"x","size":9}`, "The result is kept as @x."},
+		{`{"content":[{"type":"text","text":"[1]"}],"_meta":{"stoa/saveError":{"message":"full"}}}`, `[1]`, "The result could not be kept: full"},
+		{`{"structuredContent":{"success":true,"data":1,"message":"done","error":null,"code":"SUCCESS"},"_meta":{"stoa/saved":{"name":"x"}}}`, `1`, "done. The result is kept as @x."},
+	} {
+		if e := Of([]byte(test.result)); !e.Success || string(e.Data) != test.data || e.Message != test.message || e.Code != OK {
+			t.Errorf("%s: %s", test.result, e.JSON())
+		}
+	}
+	if e := Refused([]byte(`{"code":-1,"message":"no","data":[2]}`)); e.Success || e.Error != "no" || string(e.Data) != `[2]` || e.Code != Failed {
+		t.Errorf("refused: %s", e.JSON())
+	}
+	if e := Refused([]byte(`{"code":-1}`)); e.Success || e.Error == "" {
+		t.Errorf("refused without a word: %s", e.JSON())
+	}
+}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
@@ -16,6 +17,15 @@ type face struct {
 // Stateful returns the face of the Session of that name. What is said in a
 // request goes before the name in the address.
 func (g *Gateway) Stateful(session string) mcp.Handler { return &face{g, session} }
+
+// Call answers tools/call for those who are no models: what a model could
+// repair is an error too. Results can be kept; long ones become cards only if
+// that is wanted.
+func (g *Gateway) Call(ctx context.Context, req *mcp.Request, cards bool) (mcp.Response, error) {
+	p := g.party(req.Client, req.Session)
+	p.stateful, p.cards = true, cards
+	return g.named(ctx, req, p, catalog.Tool)
+}
 
 func (f *face) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	if req.Session == "" {

@@ -64,7 +64,7 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		return mcp.Response{}, nil
 	}
 	p := g.party(req.Client, req.Session)
-	p.stateful = stateful
+	p.stateful, p.cards = stateful, stateful
 	switch req.Method {
 	case "initialize", "server/discover":
 		return g.introduce(req, p)
@@ -235,7 +235,7 @@ func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalo
 	if u == nil {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
 	}
-	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name, References: true, Stateful: p.stateful})
+	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name, References: true, Stateful: p.stateful, Cards: p.cards})
 }
 
 // find looks a name up. If it is not there, upstreams whose catalogue has not

@@ -16,6 +16,7 @@ type party struct {
 	client   *mcp.Client
 	session  string // the name that it asks for
 	stateful bool
+	cards    bool
 	switched *session.Session // the Session, if it holds anything
 	off      map[string]bool
 }

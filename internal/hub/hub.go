@@ -78,9 +78,11 @@ type Hub struct {
 
 	current   atomic.Pointer[config.Config] // since the first reload
 	reloading sync.Mutex
+	polls     atomic.Int32 // requests that wait for events
 
 	mu        sync.Mutex
 	built     built
+	off       map[string]bool // modules and servers that were switched off for the whole hub
 	addresses []string
 	closed    bool
 	wg        sync.WaitGroup
@@ -112,6 +114,7 @@ func Open(opts Options) (*Hub, error) {
 		return nil, fmt.Errorf("open metrics: %w", err)
 	}
 	h.writeLogs()
+	h.events = event.New(0)
 	if err := h.openState(); err != nil {
 		h.closeState()
 		_ = h.metrics.Close() // it has counted nothing
@@ -126,7 +129,6 @@ func Open(opts Options) (*Hub, error) {
 		key = []byte(h.data.key)
 	}
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
-	h.events = event.New(0)
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes})
 	h.door.LogTo(h.logger("call"))
 	patience := time.Second
@@ -134,6 +136,7 @@ func Open(opts Options) (*Hub, error) {
 		patience = 5 * time.Second
 	}
 	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.state.sessions, patience)
+	h.state.sessions.Watch(h.sessionEvent)
 	h.router = router.Open(h.cat, h.pool, h.door)
 	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout, Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked})

@@ -7,11 +7,13 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/store/storetest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	peer.Main()
+	storetest.Child()
 	sdkMain()
 	goleak.VerifyTestMain(m)
 }

@@ -19,15 +19,18 @@ import (
 // built is what became of the built-in modules that the config asks for.
 type built struct {
 	modules map[string]*modules.Module
-	failed  map[string]string // why one cannot be had
+	failed  map[string]failedModule
 }
+
+// failedModule is why a module cannot be had, and what to do.
+type failedModule struct{ text, hint string }
 
 // build makes the built-in modules that the config switches on. One that cannot
 // be had is told of, and does not stop the hub.
 func (h *Hub) build(cfg *config.Config) built {
-	b := built{modules: map[string]*modules.Module{}, failed: map[string]string{}}
+	b := built{modules: map[string]*modules.Module{}, failed: map[string]failedModule{}}
 	fail := func(name, text, hint string) {
-		b.failed[name] = text
+		b.failed[name] = failedModule{text, hint}
 		h.logger("modules").Warn("a module cannot be had", "module", name, obs.KeyErr, text, "hint", hint)
 	}
 	for _, f := range cfg.Modules.Failed {
@@ -123,7 +126,7 @@ func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
 		delete(failed, u.Name())
 	}
 	for name, why := range failed {
-		out = append(out, modules.Switchable{Name: name, Kind: "module", Failed: why})
+		out = append(out, modules.Switchable{Name: name, Kind: "module", Failed: why.text})
 	}
 	slices.SortFunc(out, func(a, b modules.Switchable) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))

@@ -27,6 +27,7 @@ type report struct {
 	Gateway   probed     `json:"gateway"`
 	Upstreams []agentRow `json:"upstreams"`
 	Pool      any        `json:"pool"`
+	Store     string     `json:"store"` // ok, failing, or none while nothing is kept
 
 	Health []healthItem `json:"health,omitempty"`
 }
@@ -70,7 +71,7 @@ func (h *Hub) look(ctx context.Context) report {
 		return h.ready.last
 	}
 	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
-	rep := report{Pool: h.pool.Stats(), Health: h.health(), Upstreams: []agentRow{}}
+	rep := report{Pool: h.pool.Stats(), Store: h.storeWord(), Health: h.health(), Upstreams: []agentRow{}}
 	states := h.router.Agents(auth.Local)
 	rows := make([]agentRow, len(states))
 	var wg sync.WaitGroup
@@ -141,6 +142,9 @@ func (h *Hub) gauges() {
 	})
 	h.metrics.Gauge("stoa_connections", "Open connections to upstreams.", func(observe func(float64, ...string)) {
 		observe(float64(h.pool.Stats().Open))
+	})
+	h.metrics.Gauge("stoa_event_polls", "Requests that wait for events.", func(observe func(float64, ...string)) {
+		observe(float64(h.polls.Load()))
 	})
 	h.metrics.Gauge("stoa_catalog_tools", "Tools that are offered.", func(observe func(float64, ...string)) {
 		observe(float64(len(h.cat.Now().Items(0))))

@@ -92,6 +92,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("PUT /mcps/{agent}", g.Require(h.renew))
 	mux.Handle("DELETE /mcps/{agent}", g.Require(h.unregister))
 	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
+	h.routeAPI(mux, g)
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
 	// These tell what is behind the hub: to whoever is on this machine, else
 	// to those with a token.
@@ -108,8 +109,11 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
-			if p == nil || p == http.ErrAbortHandler {
+			if p == nil {
 				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p) // an answer that was cut off must not look whole
 			}
 			h.log.Error("panic in a request", obs.KeyAction, "serve", "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
 			h.metrics.Call("", r.URL.Path, fault.Internal.String(), 0)
@@ -184,7 +188,7 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
@@ -41,7 +42,10 @@ func (h *Hub) openState() error {
 		if err != nil {
 			return err
 		}
-		so.Dir, so.Logger, so.OnState = filepath.Join(h.data.path, "js"), h.logger("store"), h.storeState
+		so.Logger, so.OnState = h.logger("store"), h.storeState
+		if so.URL == "" {
+			so.Dir = StoreDir(h.data.path)
+		}
 		if h.state.store, err = store.Open(ctx, so); err != nil {
 			return fmt.Errorf("open the store: %w", err)
 		}
@@ -53,6 +57,9 @@ func (h *Hub) openState() error {
 	h.state.sessions, err = session.Open(ctx, h.state.store, o)
 	return err
 }
+
+// StoreDir is the folder of the store inside a data folder.
+func StoreDir(data string) string { return filepath.Join(data, "js") }
 
 func sessionOptions(cfg *config.Config) session.Options {
 	s := cfg.Session
@@ -112,8 +119,10 @@ func (h *Hub) storeState(err error) {
 	case errors.Is(err, store.ErrClosed): // by us
 	case err != nil:
 		log.Error("the store cannot be written to", obs.KeyErr, err)
+		h.events.Emit(event.Record{Type: event.Health, Level: "error", Kind: healthStore, Data: err.Error()})
 	default:
 		log.Info("the store can be written to again")
+		h.events.Emit(event.Record{Type: event.Health, Level: "info", Kind: healthStore})
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -83,6 +84,20 @@ func (e *Endpoint) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	default:
 		refuseMethod(w)
 	}
+}
+
+// Closing is closed when Close is called: what waits is to come to its end.
+func (e *Endpoint) Closing() <-chan struct{} { return e.closing }
+
+// Body reads the body of a request that is not of the protocol, within the
+// bounds of those that are.
+func (e *Endpoint) Body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	b := newBuffer()
+	defer b.free()
+	if err := e.read(w, r, b); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(b.b), nil
 }
 
 // Refuse answers a request for a face that does not exist, with the request's

@@ -1,0 +1,246 @@
+package hub
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/session"
+)
+
+// seen returns the Sessions that a principal may look at, those of one
+// principal if it asks for that. Looking at a Session does not keep it from
+// expiring.
+func (h *Hub) seen(who *auth.Principal, of string) ([]*session.Session, error) {
+	if who.Name != auth.LocalName {
+		if of != "" && of != who.Name {
+			return nil, &fault.Error{Kind: fault.Denied, Subject: "principal", Msg: fmt.Sprintf("%q may see its own sessions only", who.Name), Hint: "Use the token of the data folder."}
+		}
+		of = who.Name
+	}
+	return h.state.sessions.All(func(principal string) bool { return of == "" || principal == of }), nil
+}
+
+func (h *Hub) listSessions(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	q, err := query(r, "principal")
+	if err != nil {
+		return err
+	}
+	all, err := h.seen(who, q.Get("principal"))
+	if err != nil {
+		return err
+	}
+	out := make([]session.Info, len(all))
+	for i, s := range all {
+		out[i] = s.Info()
+	}
+	reply(w, http.StatusOK, map[string]any{"sessions": out})
+	return nil
+}
+
+// named finds the Session that a request names. Who may see those of others
+// says whose it is, unless only one has that name or it has one itself.
+func (h *Hub) named(r *http.Request, who *auth.Principal, more ...string) (*session.Session, error) {
+	q, err := query(r, append(more, "principal")...)
+	if err != nil {
+		return nil, err
+	}
+	return h.sessionOf(who, q.Get("principal"), r.PathValue("session"))
+}
+
+func (h *Hub) sessionOf(who *auth.Principal, of, name string) (*session.Session, error) {
+	all, err := h.seen(who, of)
+	if err != nil {
+		return nil, err
+	}
+	var found []*session.Session
+	var names, whose []string
+	for _, s := range all {
+		names = append(names, s.Name())
+		if s.Name() != name {
+			continue
+		}
+		if s.Principal() == who.Name {
+			return s, nil
+		}
+		found, whose = append(found, s), append(whose, s.Principal())
+	}
+	switch len(found) {
+	case 0:
+		return nil, missing(fault.ResourceNotFound, "session", name, names)
+	case 1:
+		return found[0], nil
+	}
+	return nil, (&fault.Error{Kind: fault.InvalidParams, Subject: name, Msg: "several principals have a session of that name: " + strings.Join(whose, ", "),
+		Hint: "Say whose with principal."}).With("candidates", whose)
+}
+
+func (h *Hub) showSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	s, err := h.named(r, who)
+	if err != nil {
+		return err
+	}
+	values, err := s.Values("")
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, map[string]any{"session": s.Info(), "values": values})
+	return nil
+}
+
+func (h *Hub) removeSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	s, err := h.named(r, who)
+	if err != nil {
+		return err
+	}
+	if err := h.state.sessions.Remove(r.Context(), s); err != nil {
+		return fmt.Errorf("remove session %s: %w", s.Name(), err)
+	}
+	h.log.Info("a session was removed", obs.KeyAction, "remove", obs.KeySession, s.ID(), "by", who.Name)
+	reply(w, http.StatusOK, map[string]any{"removed": s.Name(), "principal": s.Principal()})
+	return nil
+}
+
+// value finds the value that a request names.
+func (h *Hub) value(r *http.Request, who *auth.Principal, more ...string) (*session.Session, session.Value, error) {
+	s, err := h.named(r, who, more...)
+	if err != nil {
+		return nil, session.Value{}, err
+	}
+	name := r.PathValue("value")
+	v, err := s.Value(name)
+	if err == nil {
+		return s, v, nil
+	}
+	all, err := s.Values("")
+	if err != nil {
+		return nil, session.Value{}, err
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return nil, session.Value{}, missing(fault.ResourceNotFound, "value", name, names)
+}
+
+// readValue answers with the data of a value as it was stored.
+func (h *Hub) readValue(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	s, v, err := h.value(r, who, "version")
+	if err != nil {
+		return err
+	}
+	if text := r.URL.Query().Get("version"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fault.New(fault.InvalidParams, "version", "%q is no number of a version", text)
+		}
+		if v, err = s.Version(v.Name, n, 0); err != nil {
+			f := *fault.Of(err)
+			f.Kind, f.Hint = fault.ResourceNotFound, "Use a version that is kept."
+			return &f
+		}
+	}
+	data, err := s.Data(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.Header().Set("Stoa-Value-Version", strconv.Itoa(v.Version))
+	_, _ = w.Write(data) // a client that has gone misses nothing
+	return nil
+}
+
+func (h *Hub) removeValue(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	s, v, err := h.value(r, who)
+	if err != nil {
+		return err
+	}
+	if err := s.Remove(r.Context(), v.Name); err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, map[string]any{"removed": v.Name, "session": s.Name(), "principal": s.Principal()})
+	return nil
+}
+
+// exportSession writes all that a Session holds, one value at a time. If a
+// value cannot be read the answer is cut off: half an export must not look
+// whole.
+func (h *Hub) exportSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	s, err := h.named(r, who)
+	if err != nil {
+		return err
+	}
+	values, err := s.Values("")
+	if err != nil {
+		return err
+	}
+	head, err := json.Marshal(s.Info())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	out := bufio.NewWriterSize(w, 32<<10)
+	fmt.Fprintf(out, `{"stoa":1,"exported":%q,"session":%s,"values":[`, time.Now().UTC().Format(time.RFC3339Nano), head)
+	first := true
+	for _, v := range values {
+		wrote, err := exportValue(r.Context(), out, s, v.Name, first)
+		if err != nil {
+			if r.Context().Err() == nil {
+				h.log.Error("an export was cut off", obs.KeyAction, "export", obs.KeySession, s.ID(), obs.KeyErr, err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+		first = first && !wrote
+	}
+	_, _ = out.WriteString("]}\n")
+	_ = out.Flush() // a client that has gone misses nothing
+	return nil
+}
+
+// exportValue writes the present version of a value with its data, and what is
+// known of the versions before it. One that has been removed meanwhile is left
+// out.
+func exportValue(ctx context.Context, out *bufio.Writer, s *session.Session, name string, first bool) (wrote bool, err error) {
+	type entry struct {
+		session.Value
+		History []session.Value `json:"history"`
+		Data    json.RawMessage `json:"data"`
+	}
+	for {
+		history, err := s.History(name)
+		if err != nil {
+			return false, nil // it has been removed
+		}
+		e := entry{Value: history[0], History: history[1:]}
+		e.Data, err = s.Data(ctx, e.Value)
+		if fault.Is(err, fault.BadReference) && ctx.Err() == nil {
+			continue // another version has taken its place
+		}
+		if err != nil {
+			return false, err
+		}
+		data := e.Data
+		e.Data = nil
+		head, err := json.Marshal(e)
+		if err != nil {
+			return false, err
+		}
+		if !first {
+			_ = out.WriteByte(',') // out remembers its first error
+		}
+		_, _ = out.Write(head[:len(head)-len("null}")])
+		_, _ = out.Write(data)
+		return true, out.WriteByte('}')
+	}
+}

@@ -1,0 +1,100 @@
+package hub
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/envelope"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// postTool calls a tool. A tool that says no has been called, so its envelope
+// comes with status 200.
+func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	q, err := query(r, "session", "saveAs", "cards")
+	if err != nil {
+		return err
+	}
+	cards := q.Get("cards")
+	if cards != "" && cards != "on" && cards != "off" {
+		return fault.New(fault.InvalidParams, "cards", "%q is neither on nor off", cards)
+	}
+	args, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	name := r.Header.Get(mcp.HeaderSession)
+	if name == "" {
+		name = q.Get("session")
+	}
+	// In the modern era, since that is the one in which lists are read. Without
+	// a version, so that the _meta that the era demands is written for it.
+	client := &mcp.Client{Era: mcp.Modern, Principal: who, Capabilities: []byte("{}")}
+	if _, err := call.Bind(h.state.sessions, client, name); err != nil {
+		return err
+	}
+	req := toolRequest(r.PathValue("tool"), args, q.Get("saveAs"))
+	req.Client, req.Session = client, name
+	resp, err := h.gateway.Call(r.Context(), req, cards == "on")
+	if err != nil {
+		return err
+	}
+	defer resp.Release()
+	e, err := answer(r.PathValue("tool"), resp)
+	if err != nil {
+		return err
+	}
+	write(w, http.StatusOK, e.JSON())
+	return nil
+}
+
+// body reads the arguments of a call.
+func (h *Hub) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	args, err := h.endpoint.Body(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if args = bytes.TrimSpace(args); len(args) == 0 {
+		return []byte("{}"), nil
+	}
+	if err := wire.Valid(args, wire.FromClient); err != nil {
+		f := fault.New(fault.Parse, "", "the body is not JSON: %v", err)
+		f.Hint = "Send the arguments as a JSON object."
+		return nil, f
+	}
+	if args[0] != '{' {
+		return nil, &fault.Error{Kind: fault.InvalidArguments, Msg: "the body is not a JSON object", Hint: `Send the arguments as an object, such as {"path":"todo.md"}.`}
+	}
+	return args, nil
+}
+
+// toolRequest is the call of a tool as the protocol has it.
+func toolRequest(tool string, args []byte, saveAs string) *mcp.Request {
+	req := &mcp.Request{Method: "tools/call", Stream: mcp.Discard}
+	params := wire.AppendString([]byte(`{"name":`), tool)
+	params = append(append(params, `,"arguments":`...), args...)
+	if saveAs != "" {
+		meta := append(wire.AppendString([]byte(`{"`+call.MetaSaveAs+`":`), saveAs), '}')
+		params = append(append(params, `,"_meta":`...), meta...)
+		req.Meta = wire.Members(meta)
+	}
+	req.Params = append(params, '}')
+	req.Fields = wire.Members(req.Params)
+	return req
+}
+
+// answer makes an envelope of what a tool's server said.
+func answer(tool string, resp mcp.Response) (envelope.Envelope, error) {
+	if resp.Error != nil {
+		return envelope.Refused(resp.Error), nil
+	}
+	if string(wire.Get(resp.Result, "resultType")) == `"input_required"` {
+		return envelope.Envelope{}, &fault.Error{Kind: fault.MissingCapability, Subject: tool, Msg: "the tool asks for input, which cannot be given here",
+			Hint: "Call it by MCP, from a client that can ask its user."}
+	}
+	return envelope.Of(resp.Result), nil
+}
