@@ -50,7 +50,8 @@ type Record struct {
 type Bus struct {
 	mu   sync.Mutex
 	next uint64
-	ring []Record
+	size uint64
+	ring []Record      // grows up to size, so that a hub at rest pays for nothing
 	more chan struct{} // closed when there is a new record; nil if nobody waits
 }
 
@@ -59,7 +60,7 @@ func New(n int) *Bus {
 	if n == 0 {
 		n = 4096
 	}
-	return &Bus{ring: make([]Record, 0, n)}
+	return &Bus{size: uint64(n)}
 }
 
 // Emit adds a record and numbers it. Time is set if it is not.
@@ -70,10 +71,10 @@ func (b *Bus) Emit(r Record) {
 	b.mu.Lock()
 	b.next++
 	r.Seq = b.next
-	if len(b.ring) < cap(b.ring) {
+	if uint64(len(b.ring)) < b.size {
 		b.ring = append(b.ring, r)
 	} else {
-		b.ring[(b.next-1)%uint64(cap(b.ring))] = r
+		b.ring[(b.next-1)%b.size] = r
 	}
 	if b.more != nil {
 		close(b.more)
@@ -88,7 +89,7 @@ func (b *Bus) Emit(r Record) {
 func (b *Bus) After(seq uint64, n int) (out []Record, lost uint64, more <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	size := uint64(cap(b.ring))
+	size := b.size
 	first := uint64(1)
 	if b.next > size {
 		first = b.next - size + 1
