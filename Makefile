@@ -20,8 +20,8 @@ BENCHFLAGS ?=
 
 # Integration tests start a whole hub or the built binary; unit tests are all others.
 E2E := ./e2e/...
-INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|pkg/[a-z]+)$$')
-UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|e2e|pkg/[a-z]+)$$')
+INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$')
+UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|bench/tokens|e2e|pkg/[a-z]+)$$')
 
 .PHONY: build release test test-unit test-integration test-auto-server test-e2e tools lint fuzz bench soak clean
 
