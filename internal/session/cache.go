@@ -6,24 +6,36 @@ import (
 )
 
 // cache keeps the data that was used last, up to max bytes.
+//
+// A key names the Session too: sequences begin anew if somebody wipes an engine
+// elsewhere, and then one alone could be that of another Session's data.
 type cache struct {
 	max int
 
 	mu   sync.Mutex
 	size int
-	m    map[uint64]*list.Element // by the sequence of the entry
-	used list.List                // of *cached, the last used first
+	m    map[place]*list.Element
+	used list.List // of *cached, the last used first
+}
+
+// place is an entry of the log: the Session's id and the sequence.
+type place struct {
+	session string
+	seq     uint64
 }
 
 type cached struct {
-	seq  uint64
+	at   place
 	data []byte
 }
 
-func (c *cache) get(seq uint64) ([]byte, bool) {
+// overhead is about what an entry of the cache takes besides its data.
+const overhead = 256
+
+func (c *cache) get(at place) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.m[seq]
+	e := c.m[at]
 	if e == nil {
 		return nil, false
 	}
@@ -31,28 +43,28 @@ func (c *cache) get(seq uint64) ([]byte, bool) {
 	return e.Value.(*cached).data, true
 }
 
-func (c *cache) put(seq uint64, data []byte) {
+func (c *cache) put(at place, data []byte) {
 	if len(data) > c.max/4 {
 		return // it would drive out all that is worth keeping
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {
-		c.m = map[uint64]*list.Element{}
+		c.m = map[place]*list.Element{}
 	}
-	if c.m[seq] != nil {
-		return
+	if e := c.m[at]; e != nil {
+		c.drop(e)
 	}
-	c.m[seq] = c.used.PushFront(&cached{seq, data})
-	for c.size += len(data); c.size > c.max; {
+	c.m[at] = c.used.PushFront(&cached{at, data})
+	for c.size += len(data) + overhead; c.size > c.max; {
 		c.drop(c.used.Back())
 	}
 }
 
-func (c *cache) forget(seq uint64) {
+func (c *cache) forget(at place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.m[seq]; e != nil {
+	if e := c.m[at]; e != nil {
 		c.drop(e)
 	}
 }
@@ -60,6 +72,6 @@ func (c *cache) forget(seq uint64) {
 // drop is called with mu held.
 func (c *cache) drop(e *list.Element) {
 	v := c.used.Remove(e).(*cached)
-	c.size -= len(v.data)
-	delete(c.m, v.seq)
+	c.size -= len(v.data) + overhead
+	delete(c.m, v.at)
 }

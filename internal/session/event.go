@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -14,10 +15,13 @@ const (
 	removed  = "removed"  // a value was removed, with its history
 	touched  = "touched"  // it was in use
 	switched = "switched" // a module was switched on or off
+	ended    = "ended"    // the last entry: what it held is about to be removed
 )
 
 // event is one entry. An entry is the event's JSON on a line and, after that
-// line, the data of the value byte by byte, unless that is a blob.
+// line, the data of the value byte by byte, unless that is a blob. The blob is
+// the data and the event's ID, so that no two entries ever share one and it can
+// go when its entry goes, whoever else has stored the same.
 type event struct {
 	Kind string    `json:"k"`
 	ID   string    `json:"e"` // tells an entry of which no answer came from another's
@@ -46,6 +50,9 @@ func decode(entry []byte) (e *event, data []byte, err error) {
 	e = &event{}
 	if err := json.Unmarshal(head, e); err != nil {
 		return nil, nil, fmt.Errorf("a session's event cannot be read: %w", err)
+	}
+	if e.Kind == put && e.Value == nil {
+		return nil, nil, errors.New("a session's event cannot be read: no value is in it")
 	}
 	return e, data, nil
 }
@@ -80,20 +87,22 @@ type Used struct {
 	Entry   uint64 `json:"entry"` // in the log: a name that is removed and used again counts from 1 again
 }
 
-// state is the projection of one Session's log.
+// state is the projection of one Session's log. It is that of the entries
+// alone: whose the Session is stands elsewhere.
 type state struct {
-	id        string
-	principal string
-	name      string
-	client    json.RawMessage
-	seq       uint64 // of the last entry
-	created   time.Time
-	active    time.Time // of the last entry
-	touch     uint64    // the entry that told last that it was in use; 0 if none did
-	stored    bool      // a value has been stored, ever
-	bytes     int       // of all versions kept
-	values    map[string]*item
-	modules   map[string]bool
+	seq     uint64 // of the last entry
+	open    bool   // it has been opened and has not ended
+	over    bool   // it has ended, and what it held is not yet removed
+	stored  bool   // a value has been stored, ever
+	created time.Time
+	active  time.Time // when it was used last, as far as the log tells
+	bytes   int       // of all versions kept
+	values  map[string]*item
+	modules map[string]toggle
+
+	// The entries that told last of a use and of a removal; 0 if none did. The
+	// next one makes them spare.
+	touch, removal uint64
 }
 
 // item is the versions of a value that are kept, oldest first.
@@ -108,62 +117,91 @@ func (it *item) current() *Value {
 	return &it.versions[len(it.versions)-1]
 }
 
+// toggle is what was said of a module, and by which entry.
+type toggle struct {
+	on  bool
+	seq uint64
+}
+
+// spare is an entry that is needed no longer, or a blob that no entry needs.
+type spare struct {
+	seq  uint64 // 0 for none
+	blob string // its hash; empty for none
+}
+
 // apply makes of an event what it means, and returns the entries that are
-// needed no longer. history is how many versions of a value are kept.
-func (s *state) apply(e *event, seq uint64, history int) (spare []Value) {
-	s.seq, s.active = seq, e.Time
+// needed no longer. They have to be removed in that order: an entry that says
+// what was removed goes after what it is about, or that would be back after a
+// restart. history is how many versions of a value are kept.
+func (s *state) apply(e *event, seq uint64, history int) (spares []spare) {
+	if !s.open && e.Kind != opened && e.Kind != ended { // the entry that opened it is lost
+		s.open, s.created = true, e.Time
+	}
 	switch e.Kind {
 	case opened:
-		s.principal, s.name, s.client, s.created = e.Principal, e.Session, e.Client, e.Time
+		*s = state{open: true, created: e.Time}
+	case ended:
+		*s = state{over: true}
 	case put:
-		v := *e.Value
-		v.seq, v.blob = seq, e.Blob
-		s.stored = true
-		if s.values == nil {
-			s.values = map[string]*item{}
-		}
-		it := s.values[v.Name]
-		if it == nil {
-			it = &item{}
-			s.values[v.Name] = it
-		}
-		it.versions = append(it.versions, v)
-		s.bytes += v.Size
-		if n := len(it.versions) - max(history, 1); n > 0 {
-			spare = append(spare, it.versions[:n]...)
-			it.versions = append([]Value(nil), it.versions[n:]...)
-		}
+		spares = s.put(e, seq, max(history, 1))
 	case removed:
-		s.stored = true // its entry is gone, this one stays
 		if it := s.values[e.Name]; it != nil {
-			spare = it.versions
+			spares = s.drop(spares, it.versions)
 			delete(s.values, e.Name)
 		}
+		s.stored = true // what says so otherwise may be gone
+		spares = replaced(spares, s.removal)
+		s.removal = seq
 	case touched:
-		if s.touch > 0 {
-			spare = append(spare, Value{seq: s.touch})
-		}
+		spares = replaced(spares, s.touch)
 		s.touch = seq
 	case switched:
 		if s.modules == nil {
-			s.modules = map[string]bool{}
+			s.modules = map[string]toggle{}
 		}
-		s.modules[e.Name] = e.On
+		spares = replaced(spares, s.modules[e.Name].seq)
+		s.modules[e.Name] = toggle{e.On, seq}
 	}
-	for _, v := range spare {
-		s.bytes -= v.Size
+	s.seq = seq
+	if e.Time.After(s.active) {
+		s.active = e.Time
 	}
-	return spare
+	return spares
 }
 
-// holds reports whether a version that is kept is in the blob of that hash.
-func (s *state) holds(blob string) bool {
-	for _, it := range s.values {
-		for _, v := range it.versions {
-			if v.blob == blob {
-				return true
-			}
-		}
+func (s *state) put(e *event, seq uint64, history int) (spares []spare) {
+	v := *e.Value
+	v.seq, v.blob = seq, e.Blob
+	s.stored = true
+	if s.values == nil {
+		s.values = map[string]*item{}
 	}
-	return false
+	it := s.values[v.Name]
+	if it == nil {
+		it = &item{}
+		s.values[v.Name] = it
+	}
+	s.bytes += v.Size
+	if n := len(it.versions) + 1 - history; n > 0 {
+		spares = s.drop(spares, it.versions[:n])
+		it.versions = append([]Value(nil), it.versions[n:]...)
+	}
+	it.versions = append(it.versions, v)
+	return spares
+}
+
+// drop makes versions of a value spare.
+func (s *state) drop(spares []spare, versions []Value) []spare {
+	for _, v := range versions {
+		s.bytes -= v.Size
+		spares = append(spares, spare{v.seq, v.blob})
+	}
+	return spares
+}
+
+func replaced(spares []spare, seq uint64) []spare {
+	if seq == 0 {
+		return spares
+	}
+	return append(spares, spare{seq: seq})
 }

@@ -2,10 +2,13 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -49,20 +52,24 @@ func minted(name string) bool { return len(name) == 28 && name[:2] == "s_" }
 
 // part returns what a reference stands for.
 func (s *Session) part(ctx context.Context, ref Reference, pins []Used) (Value, []byte, error) {
-	v, err := s.Value(ref.Name)
-	for _, p := range pins {
-		if p.Session == ref.Session && p.Name == ref.Name {
-			v, err = s.Version(ref.Name, p.Version, p.Entry)
+	pin := slices.IndexFunc(pins, func(p Used) bool { return p.Session == ref.Session && p.Name == ref.Name })
+	for try := 0; ; try++ {
+		v, err := s.Value(ref.Name)
+		if pin >= 0 {
+			v, err = s.Version(ref.Name, pins[pin].Version, pins[pin].Entry)
 		}
+		if err != nil {
+			return Value{}, nil, err
+		}
+		data, err := s.Data(ctx, v)
+		if errors.Is(err, store.ErrNotFound) && pin < 0 && try < tries {
+			continue // a newer version has taken its place since
+		}
+		if err == nil {
+			data, err = Dig(data, ref.Path)
+		}
+		return v, data, err
 	}
-	if err != nil {
-		return Value{}, nil, err
-	}
-	data, err := s.Data(ctx, v)
-	if err == nil {
-		data, err = Dig(data, ref.Path)
-	}
-	return v, data, err
 }
 
 // note adds what was used, once.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +51,7 @@ func (o *Options) defaults() {
 type Registry struct {
 	opts   atomic.Pointer[Options]
 	cache  cache
-	spares chan spare
+	spares spares
 	ctx    context.Context
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
@@ -59,6 +61,8 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	sessions map[key]*Session
+	lost     map[string]*Session // by id: those of which the store no longer tells whose they are
+	holds    map[key]int
 	watchers []func(Change)
 }
 
@@ -69,13 +73,6 @@ type key struct{ principal, name string }
 type disk struct {
 	log   *store.Log
 	blobs *store.Blobs
-}
-
-// spare is an entry that is needed no longer.
-type spare struct {
-	session string
-	seq     uint64
-	blob    string
 }
 
 // Change is something that happened to a Session.
@@ -91,7 +88,7 @@ type Change struct {
 // the one that o.Store opens. Close ends it; the store stays open.
 func Open(ctx context.Context, st *store.Store, o Options) (*Registry, error) {
 	o.defaults()
-	r := &Registry{sessions: map[key]*Session{}, spares: make(chan spare, 1024)}
+	r := &Registry{sessions: map[key]*Session{}, lost: map[string]*Session{}, holds: map[key]int{}, spares: newSpares()}
 	r.opts.Store(&o)
 	r.cache.max = o.Cache
 	r.ctx, r.stop = context.WithCancel(context.Background())
@@ -134,42 +131,57 @@ func (r *Registry) open(ctx context.Context, st *store.Store) error {
 		return fmt.Errorf("open the blobs of sessions: %w", err)
 	}
 	found := map[string]*Session{}
-	if err := l.Scan(ctx, "", 0, func(e store.Entry) error { return r.replay(found, e) }); err != nil {
+	if err := l.Scan(ctx, "", 0, func(e store.Entry) error { r.replay(found, e); return nil }); err != nil {
 		return fmt.Errorf("read the sessions: %w", err)
+	}
+	d := &disk{l, blobs}
+	for id, s := range found {
+		if s.state.over { // the hub was stopped in the midst of its end
+			if err := s.finish(ctx, d); err != nil {
+				r.opts.Load().Logger.Warn("what is left of a session could not be removed yet", "session", id, "err", err)
+				continue // the next sweep does
+			}
+			delete(found, id)
+		}
 	}
 	r.mu.Lock()
 	for id, s := range found {
-		k := s.key()
-		if ID(k.principal, k.name) != id {
-			r.opts.Load().Logger.Error("a session cannot be used: the entry that says whose it is cannot be read", "session", id)
+		if ID(s.own.principal, s.own.name) == id {
+			r.sessions[s.own] = s
 			continue
 		}
-		r.sessions[k] = s
+		r.opts.Load().Logger.Error("the entry that says whose a session is cannot be read; it is found again when its owner names it", "session", id)
+		r.lost[id] = s
 	}
 	r.mu.Unlock()
-	r.disk.Store(&disk{l, blobs})
+	r.disk.Store(d)
 	return nil
 }
 
-// replay takes one entry in. One that cannot be read is left where it is and
-// told of: the rest of the Session is worth having.
-func (r *Registry) replay(found map[string]*Session, e store.Entry) error {
+// replay takes one entry in.
+func (r *Registry) replay(found map[string]*Session, e store.Entry) {
 	id := strings.TrimSuffix(strings.TrimPrefix(e.Subject, "evt.session."), ".e")
+	ev := r.read(id, e)
+	s := found[id]
+	if s == nil {
+		s = &Session{r: r, id: id}
+		found[id] = s
+	}
+	if ev.Kind == opened {
+		s.own, s.client = key{ev.Principal, ev.Session}, ev.Client
+	}
+	s.take(ev, e.Seq)
+}
+
+// read makes an event of an entry. One that cannot be read means nothing and is
+// told of: the rest of the Session is worth having.
+func (r *Registry) read(id string, e store.Entry) *event {
 	ev, _, err := decode(e.Data)
 	if err != nil {
 		r.opts.Load().Logger.Error("an entry of a session cannot be read", "session", id, "seq", e.Seq, "err", err)
-		return nil
+		return &event{Time: e.Time}
 	}
-	s := found[id]
-	if s == nil {
-		s = &Session{r: r, state: state{id: id}}
-		found[id] = s
-	}
-	for _, v := range s.state.apply(ev, e.Seq, r.opts.Load().History) {
-		r.spare(s, v)
-	}
-	s.used.Store(ev.Time.UnixNano())
-	return nil
+	return ev
 }
 
 // on returns the disk, opening it if that was put off.
@@ -235,11 +247,11 @@ func (r *Registry) Bind(b Binding) (*Session, error) {
 	if err := validSession(name); err != nil {
 		return nil, err
 	}
-	s := r.find(b.Principal, name)
+	s := r.find(key{b.Principal, name})
 	if s == nil {
-		s = &Session{r: r, state: state{id: ID(b.Principal, name), principal: b.Principal, name: name}}
-		if !explicit {
-			s.state.client = b.Client
+		s = &Session{r: r, id: ID(b.Principal, name), own: key{b.Principal, name}}
+		if !explicit && len(b.Client) <= maxClient {
+			s.client = b.Client
 		}
 	}
 	if explicit && !s.explicit.Load() {
@@ -252,41 +264,76 @@ func (r *Registry) Bind(b Binding) (*Session, error) {
 // Mint returns a new Session with a name that nobody can guess.
 func (r *Registry) Mint(principal string) *Session {
 	name := "s_" + strings.ToLower(rand.Text())
-	s := &Session{r: r, state: state{id: ID(principal, name), principal: principal, name: name}}
+	s := &Session{r: r, id: ID(principal, name), own: key{principal, name}}
 	s.explicit.Store(true)
 	s.touch()
 	return s
 }
 
-func (r *Registry) find(principal, name string) *Session {
+// maxClient is the largest Binding.Client that is kept. It is in memory for as
+// long as the Session lives, and in one entry.
+const maxClient = 16 << 10
+
+// find returns the Session of a key that is kept, or nil.
+func (r *Registry) find(k key) *Session {
 	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.sessions[key{principal, name}]
+	s, lost := r.sessions[k], len(r.lost) > 0
+	r.mu.RUnlock()
+	if s != nil || !lost {
+		return s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept(k)
 }
 
-// Find returns the Session of that key if it holds anything, or nil.
-func (r *Registry) Find(principal, name string) *Session {
-	s := r.find(principal, name)
+// kept is find with mu held for writing: a Session of which the store does not
+// tell whose it is belongs to who knows the key that its id is made of.
+func (r *Registry) kept(k key) *Session {
+	if s := r.sessions[k]; s != nil || len(r.lost) == 0 {
+		return s
+	}
+	id := ID(k.principal, k.name)
+	s := r.lost[id]
 	if s != nil {
-		s.touch()
+		s.own = k
+		delete(r.lost, id)
+		r.sessions[k] = s
 	}
 	return s
 }
 
+// Find returns the Session of that key if it holds anything, or nil.
+func (r *Registry) Find(principal, name string) *Session {
+	s := r.find(key{principal, name})
+	if s == nil || !s.opened() {
+		return nil
+	}
+	s.touch()
+	return s
+}
+
+// opened reports whether the Session is in the log, and not on its way out.
+func (s *Session) opened() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.open
+}
+
 // All returns the Sessions that pass, sorted by principal and name.
 func (r *Registry) All(pass func(principal string) bool) []*Session {
-	r.mu.RLock()
-	out := make([]*Session, 0, len(r.sessions))
-	for _, s := range r.sessions {
-		if pass(s.state.principal) {
-			out = append(out, s)
-		}
-	}
-	r.mu.RUnlock()
+	out := slices.DeleteFunc(r.each(), func(s *Session) bool { return !pass(s.own.principal) || !s.opened() })
 	slices.SortFunc(out, func(a, b *Session) int {
-		return strings.Compare(a.state.principal+"\x00"+a.state.name, b.state.principal+"\x00"+b.state.name)
+		return cmp.Or(strings.Compare(a.own.principal, b.own.principal), strings.Compare(a.own.name, b.own.name))
 	})
 	return out
+}
+
+// each returns the Sessions that are kept.
+func (r *Registry) each() []*Session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Values(r.sessions))
 }
 
 // ID names a Session in the store: it tells nothing of principal and name.

@@ -2,32 +2,13 @@ package session
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"time"
-)
 
-// trim removes entries that are needed no longer, behind whoever made them so.
-func (r *Registry) trim() {
-	for {
-		var sp spare
-		select {
-		case <-r.ctx.Done():
-			return
-		case sp = <-r.spares:
-		}
-		d := r.disk.Load()
-		if d == nil {
-			continue
-		}
-		if err := d.log.Delete(r.ctx, sp.seq); err != nil && r.ctx.Err() == nil {
-			r.opts.Load().Logger.Debug("an entry of a session could not be removed", "session", sp.session, "err", err)
-		}
-		if sp.blob != "" {
-			if err := d.blobs.Delete(r.ctx, sp.session, sp.blob); err != nil && r.ctx.Err() == nil {
-				r.opts.Load().Logger.Debug("a blob of a session could not be removed", "session", sp.session, "err", err)
-			}
-		}
-	}
-}
+	"github.com/stoahub/stoa/internal/fault"
+)
 
 // sweepEvery is how often Sessions are looked at.
 const sweepEvery = 15 * time.Second
@@ -49,56 +30,108 @@ func (r *Registry) sweep() {
 // the others outlive a restart of the hub if they are in use.
 func (r *Registry) Sweep(ctx context.Context, now time.Time) {
 	o := r.opts.Load()
-	for _, s := range r.All(func(string) bool { return true }) {
-		used := time.Unix(0, s.used.Load())
-		s.mu.RLock()
-		created, told := s.state.created, s.state.active
-		s.mu.RUnlock()
-		idle := o.Timeout > 0 && now.Sub(used) > o.Timeout
-		old := o.MaxAge > 0 && now.Sub(created) > o.MaxAge
-		switch {
-		case (idle || old) && s.alive.Load() == 0:
-			if err := s.end(ctx, func() bool { return old || now.Sub(time.Unix(0, s.used.Load())) > o.Timeout }); err != nil && ctx.Err() == nil {
-				o.Logger.Warn("a session that is over could not be removed", "session", s.state.id, "err", err)
-			}
-		case o.Timeout > 0 && used.Sub(told) > o.Timeout/4:
-			_, _, err := s.commit(ctx, func(*state) (*event, []byte, error) { return &event{Kind: touched}, nil, nil })
-			s.used.Store(used.UnixNano()) // that was us
-			if err != nil && ctx.Err() == nil {
-				o.Logger.Debug("the use of a session could not be noted", "session", s.state.id, "err", err)
-			}
+	r.mu.RLock()
+	all := slices.AppendSeq(slices.Collect(maps.Values(r.sessions)), maps.Values(r.lost))
+	r.mu.RUnlock()
+	for _, s := range all {
+		err := s.look(ctx, now, o)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		o.Logger.Warn("a session could not be swept", "session", s.id, "err", err)
+		if fault.Is(err, fault.Storage) {
+			return // nor can the others
 		}
 	}
 }
 
-// Remove ends a Session and forgets all that it held.
-func (r *Registry) Remove(ctx context.Context, s *Session) error {
-	return s.home().end(ctx, func() bool { return true })
+// look does what is due for one Session.
+func (s *Session) look(ctx context.Context, now time.Time, o *Options) error {
+	s.mu.RLock()
+	over, created, told := s.state.over, s.state.created, s.state.active
+	s.mu.RUnlock()
+	old := o.MaxAge > 0 && now.Sub(created) > o.MaxAge
+	due := func() bool { return (old || o.Timeout > 0 && now.Sub(s.lastUse()) > o.Timeout) && !s.held() }
+	used := s.lastUse()
+	switch {
+	case over || due():
+		return s.end(ctx, due)
+	case o.Timeout > 0 && used.Sub(told) > o.Timeout/4:
+		return s.noteUse(ctx, used)
+	}
+	return nil
 }
 
-// end removes what a Session holds, unless it is alive or still stands not.
-func (s *Session) end(ctx context.Context, still func() bool) error {
+// noteUse makes the time of the last use durable.
+func (s *Session) noteUse(ctx context.Context, used time.Time) error {
 	d, err := s.r.on(ctx)
 	if err != nil {
 		return err
 	}
 	s.write.Lock()
-	if s.gone || !still() {
-		s.write.Unlock()
+	defer s.write.Unlock()
+	if s.gone || !s.state.open {
 		return nil
 	}
-	err = d.log.Purge(ctx, subject(s.state.id))
-	if err == nil {
-		err = d.blobs.Purge(ctx, s.state.id)
+	err = s.append(ctx, d, &event{Kind: touched, Time: used}, nil)
+	if errors.Is(err, errAgain) {
+		return nil // what the other wrote tells as much
 	}
-	if err == nil {
-		s.gone = true
-		s.r.dismiss(s)
-	}
-	s.write.Unlock()
+	return err
+}
+
+// Remove ends a Session and forgets all that it held.
+func (r *Registry) Remove(ctx context.Context, s *Session) error {
+	return s.home().end(context.WithoutCancel(ctx), func() bool { return true })
+}
+
+// end ends a Session if that is due. First the log is told so: if the process
+// ends before all is removed, the next one goes on with it, and a process that
+// did not know of the latest use learns of it instead.
+func (s *Session) end(ctx context.Context, due func() bool) error {
+	d, err := s.r.on(ctx)
 	if err != nil {
 		return err
 	}
-	s.r.tell(Change{Session: s, Listed: true, Ended: true})
+	s.write.Lock()
+	did, err := s.appendEnd(ctx, d, due)
+	if err == nil && s.state.over {
+		err = s.finish(ctx, d)
+	}
+	if !s.state.open && !s.state.over {
+		s.leave()
+	}
+	s.write.Unlock()
+	if did {
+		s.r.tell(Change{Session: s, Listed: true, Ended: true})
+	}
+	return err
+}
+
+// appendEnd is called with write held. did says that the Session has ended now.
+func (s *Session) appendEnd(ctx context.Context, d *disk, due func() bool) (did bool, err error) {
+	for range tries {
+		if s.gone || !s.state.open || !due() {
+			return false, nil
+		}
+		if err = s.append(ctx, d, &event{Kind: ended}, nil); !errors.Is(err, errAgain) {
+			return err == nil, err
+		}
+	}
+	return false, nil // it is in use
+}
+
+// finish removes all that a Session held which has ended. It is called with
+// write held. Blobs go first: nothing would lead to them without the log.
+func (s *Session) finish(ctx context.Context, d *disk) error {
+	if err := d.blobs.Purge(ctx, s.id); err != nil {
+		return err
+	}
+	if err := d.log.PurgeBefore(ctx, subject(s.id), s.state.seq+1); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.state = state{}
+	s.mu.Unlock()
 	return nil
 }

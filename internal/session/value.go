@@ -15,10 +15,6 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// inline is the largest data that is kept in an entry; the rest of the entry
-// needs room too.
-const inline = store.MaxEntry - 16<<10
-
 // New is what to store.
 type New struct {
 	Name        string
@@ -38,74 +34,68 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 	if err := wire.Valid(n.Data, wire.FromUpstream); err != nil {
 		return Value{}, 0, fault.New(fault.InvalidArguments, n.Name, "the data is not JSON: %v", err)
 	}
-	if len(n.Description) > 4096 {
-		return Value{}, 0, fault.New(fault.Limit, n.Name, "the description is %d bytes, over the limit of 4096", len(n.Description))
+	if len(n.Description) > maxDescription {
+		return Value{}, 0, fault.New(fault.Limit, n.Name, "the description is %d bytes, over the limit of %d", len(n.Description), maxDescription)
 	}
-	data, blob := n.Data, ""
-	if len(data) > inline {
-		if blob, err = s.putBlob(ctx, n); err != nil {
-			return Value{}, 0, err
-		}
-		data = nil
-	}
-	typ, summary := Describe(n.Data)
-	listed := false
+	next := Value{Size: len(n.Data), Description: n.Description, By: clip(n.By, maxBy), Origin: n.Origin.bounded()}
+	next.Type, next.Summary = Describe(n.Data)
+	id, listed := newID(), false
 	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
-		name := n.Name
+		v := next
+		v.Name = n.Name
 		if n.Number {
-			name = st.spareName(name)
+			v.Name = st.spareName(n.Name)
 		}
-		if err := st.room(name, len(n.Data), s.r.opts.Load()); err != nil {
+		if err := st.room(s.own.name, v.Name, v.Size, s.r.opts.Load()); err != nil {
 			return nil, nil, err
 		}
-		it := st.values[name]
-		next := Value{Name: name, Version: 1, Description: n.Description, Type: typ, Summary: summary, Size: len(n.Data), By: n.By, Origin: n.Origin}
-		replaced = 0
-		if old := it.current(); old != nil {
-			next.Version, replaced = old.Version+1, old.Version
+		v.Version, replaced, listed = 1, 0, true
+		if old := st.values[v.Name].current(); old != nil {
+			v.Version, replaced, listed = old.Version+1, old.Version, false
 		}
-		listed = replaced == 0
-		return &event{Kind: put, Value: &next, Blob: blob}, data, nil
+		return &event{Kind: put, ID: id, Value: &v}, n.Data, nil
 	})
 	if err != nil {
 		return Value{}, 0, err
 	}
-	s.r.cache.put(ev.Value.seq, slices.Clone(n.Data))
+	s.r.cache.put(place{s.id, ev.Value.seq}, slices.Clone(n.Data))
 	s.r.tell(Change{Session: kept, Value: ev.Value.Name, Listed: listed})
 	return *ev.Value, replaced, nil
 }
 
-// putBlob stores data that is too large for an entry, if there is room for it.
-func (s *Session) putBlob(ctx context.Context, n New) (string, error) {
-	home := s.home()
-	home.mu.RLock()
-	err := home.state.room(n.Name, len(n.Data), s.r.opts.Load())
-	home.mu.RUnlock()
-	if err != nil {
-		return "", err
+// What is told of a value stays small beside it, whatever a client or a server
+// calls itself: it is in memory and in one entry.
+const (
+	maxDescription = 4096
+	maxBy          = 128
+	maxTool        = 256
+	maxUsed        = 100
+)
+
+func (o *Origin) bounded() *Origin {
+	if o == nil {
+		return nil
 	}
-	d, err := s.r.on(ctx)
-	if err != nil {
-		return "", err
-	}
-	return d.blobs.Put(ctx, s.state.id, n.Data)
+	return &Origin{Tool: clip(o.Tool, maxTool), Used: slices.Clone(o.Used[:min(len(o.Used), maxUsed)])}
 }
 
 // room says whether one more version of a value fits in.
-func (s *state) room(name string, size int, o *Options) error {
+func (s *state) room(session, name string, size int, o *Options) error {
 	over := func(format string, args ...any) error {
-		return &fault.Error{Kind: fault.Limit, Subject: "session " + s.name, Msg: fmt.Sprintf(format, args...),
+		return &fault.Error{Kind: fault.Limit, Subject: "session " + session, Msg: fmt.Sprintf(format, args...),
 			Hint: "Remove values that are not needed with context_remove, or raise the limit in the config."}
 	}
 	it := s.values[name]
 	if it.current() == nil && o.MaxValues > 0 && len(s.values) >= o.MaxValues {
 		return over("it holds %d values, which is as many as it may (session.maxValues)", len(s.values))
 	}
-	spare := 0
-	if it != nil && len(it.versions) >= max(o.History, 1) {
-		spare = it.versions[0].Size // goes when this one comes
+	goes := 0 // when this one comes
+	if it != nil {
+		for _, v := range it.versions[:max(0, len(it.versions)+1-max(o.History, 1))] {
+			goes += v.Size
+		}
 	}
-	if o.MaxBytes > 0 && s.bytes+size-spare > o.MaxBytes {
+	if o.MaxBytes > 0 && s.bytes+size-goes > o.MaxBytes {
 		return over("%d bytes more than the %d that it holds are over its limit of %d (session.maxBytes)", size, s.bytes, o.MaxBytes)
 	}
 	if o.MaxAge > 0 && !s.created.IsZero() && time.Since(s.created) > o.MaxAge {
@@ -219,30 +209,45 @@ func (s *Session) History(name string) ([]Value, error) {
 
 // Data returns the data of one version. It is not to be changed.
 func (s *Session) Data(ctx context.Context, v Value) ([]byte, error) {
-	if b, ok := s.r.cache.get(v.seq); ok {
+	if b, ok := s.r.cache.get(place{s.id, v.seq}); ok {
 		return b, nil
 	}
 	d, err := s.r.on(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var data []byte
-	if v.blob != "" {
-		data, err = d.blobs.Get(ctx, s.state.id, v.blob)
-	} else {
-		var e store.Entry
-		if e, err = d.log.Read(ctx, v.seq); err == nil {
-			_, data, err = decode(e.Data)
-		}
-	}
+	data, err := s.read(ctx, d, v)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fault.New(fault.BadReference, "@"+v.Name, "version %d of it has been removed meanwhile", v.Version)
+		return nil, fault.New(fault.BadReference, "@"+v.Name, "version %d of it has been removed meanwhile", v.Version).Because(err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.r.cache.put(v.seq, data)
+	s.r.cache.put(place{s.id, v.seq}, data)
 	return data, nil
+}
+
+// read reads the data of one version from the store.
+func (s *Session) read(ctx context.Context, d *disk, v Value) ([]byte, error) {
+	if v.blob != "" {
+		data, err := d.blobs.Get(ctx, s.id, v.blob)
+		if err == nil && len(data) < v.Size {
+			err = fmt.Errorf("read @%s: %w: its blob has %d bytes of %d", v.Name, store.ErrLost, len(data), v.Size)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return data[:v.Size], nil
+	}
+	e, err := d.log.Read(ctx, v.seq)
+	if err != nil {
+		return nil, err
+	}
+	if e.Subject != subject(s.id) {
+		return nil, fmt.Errorf("read @%s: entry %d is not of this session: %w", v.Name, v.seq, store.ErrNotFound)
+	}
+	_, data, err := decode(e.Data)
+	return data, err
 }
 
 // Info is what is known of a Session.
@@ -260,14 +265,14 @@ type Info struct {
 // Info returns what is known of the Session.
 func (s *Session) Info() Info {
 	h := s.home()
+	i := Info{Name: h.own.name, Principal: h.own.principal, Used: h.lastUse(), Held: h.held()}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	i := Info{Name: h.state.name, Principal: h.state.principal, Created: h.state.created, Used: time.Unix(0, h.used.Load()).UTC(),
-		Values: len(h.state.values), Bytes: h.state.bytes, Held: h.alive.Load() > 0}
+	i.Created, i.Values, i.Bytes = h.state.created, len(h.state.values), h.state.bytes
 	if len(h.state.modules) > 0 {
 		i.Modules = make(map[string]bool, len(h.state.modules))
-		for k, v := range h.state.modules {
-			i.Modules[k] = v
+		for name, t := range h.state.modules {
+			i.Modules[name] = t.on
 		}
 	}
 	return i
@@ -276,7 +281,7 @@ func (s *Session) Info() Info {
 // Switch switches a module on or off for this Session.
 func (s *Session) Switch(ctx context.Context, module string, on bool) error {
 	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
-		if have, said := st.modules[module]; said && have == on {
+		if have, said := st.modules[module]; said && have.on == on {
 			return nil, nil, nil
 		}
 		return &event{Kind: switched, Name: module, On: on}, nil, nil
@@ -293,6 +298,6 @@ func (s *Session) Switched(module string) (on, said bool) {
 	h := s.home()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	on, said = h.state.modules[module]
-	return on, said
+	t, said := h.state.modules[module]
+	return t.on, said
 }

@@ -302,3 +302,6 @@ func (b *Blobs) Purge(ctx context.Context, owner string) error {
 	}
 	return b.l.Purge(ctx, b.l.name+"."+owner+".>")
 }
+
+// Usage asks how much all blobs take.
+func (b *Blobs) Usage(ctx context.Context) (Usage, error) { return b.l.Usage(ctx) }

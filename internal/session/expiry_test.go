@@ -1,0 +1,209 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+func suiteEnd(t *testing.T, st *store.Store) {
+	ctx := ctxFor(t, 100*time.Second)
+	r := registry(t, st, Options{})
+	before, blobs := usage(t, r)
+	var told []Change
+	r.Watch(func(c Change) { told = append(told, c) })
+	s := bind(t, r, "p", "end")
+	store1(t, s, "v", "1")
+	store1(t, s, "v", text(700_000, 1))
+	if err := r.Remove(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 3 || !told[0].Listed || told[1].Listed || told[1].Value != "v" || !told[2].Ended || told[2].Session.ID() != s.ID() {
+		t.Errorf("told: %+v", told)
+	}
+	if r.Find("p", "end") != nil || len(r.All(func(p string) bool { return true })) != len(reopened(t, st, r).All(func(string) bool { return true })) {
+		t.Error("it is still there")
+	}
+	if u, b := usage(t, r); u.Entries != before.Entries || b.Entries != blobs.Entries {
+		t.Errorf("%d entries and %d of blobs before, %d and %d after", before.Entries, blobs.Entries, u.Entries, b.Entries)
+	}
+	// Who still has it in hand begins anew.
+	if v := store1(t, s, "v", "2"); v.Version != 1 {
+		t.Errorf("%+v", v)
+	}
+	holds(t, s, "v", "2")
+	holds(t, bind(t, reopened(t, st, r), "p", "end"), "v", "2")
+	if err := r.Remove(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Remove(ctx, s); err != nil {
+		t.Errorf("removed twice: %v", err)
+	}
+}
+
+func suiteExpiry(t *testing.T, st *store.Store) {
+	ctx := ctxFor(t, 100*time.Second)
+	o := Options{Timeout: time.Hour}
+	r := registry(t, st, o)
+	for _, s := range r.each() { // of other tests
+		if err := r.Remove(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle, held, busy := bind(t, r, "p", "idle"), bind(t, r, "p", "held"), bind(t, r, "p", "busy")
+	for _, s := range []*Session{idle, held, busy} {
+		store1(t, s, "v", `"x"`)
+		store1(t, s, "big", text(600_000, 1))
+	}
+	release := bind(t, r, "p", "held").Hold()
+	later := time.Now().Add(61 * time.Minute)
+	r.find(busy.own).usedAt(later.Add(-5 * time.Minute)) // as if it had been in use
+	r.Sweep(ctx, later)
+	if r.Find("p", "idle") != nil {
+		t.Error("an idle session is still there")
+	}
+	if r.find(held.own) == nil || r.find(busy.own) == nil {
+		t.Error("a session in use is gone")
+	}
+	// That it was in use is known after a restart, and not for ever.
+	r2 := reopened(t, st, r)
+	r2.Sweep(ctx, later.Add(30*time.Minute))
+	if r2.find(busy.own) == nil {
+		t.Error("a session that was in use before the restart has expired")
+	}
+	if r2.find(held.own) != nil { // nobody holds it any more
+		t.Error("a session that was held before the restart is still there")
+	}
+	r2.Sweep(ctx, later.Add(2*time.Hour))
+	release()
+	if u, b := usage(t, r2); u.Entries != 0 || b.Entries != 0 || len(r2.each()) != 0 {
+		t.Errorf("%d entries, %d of blobs and %d sessions are left", u.Entries, b.Entries, len(r2.each()))
+	}
+}
+
+// Released, it has the whole time again.
+func TestHold(t *testing.T) {
+	r := registry(t, storetest.Open(t, store.Options{}), Options{Timeout: time.Hour})
+	ctx := ctxFor(t, 20*time.Second)
+	s := bind(t, r, "p", "s")
+	// Held by a handle that never becomes the session itself.
+	other := bind(t, r, "p", "s")
+	one, two := other.Hold(), s.Hold()
+	store1(t, s, "v", "1")
+	if !s.Info().Held {
+		t.Error("it is not said to be held")
+	}
+	home := r.find(s.own)
+	home.used.Store(time.Now().Add(-2 * time.Hour).UnixNano())
+	r.Sweep(ctx, time.Now())
+	one()
+	one() // counts once
+	home.used.Store(time.Now().Add(-2 * time.Hour).UnixNano())
+	r.Sweep(ctx, time.Now())
+	holds(t, s, "v", "1")
+	two()
+	r.Sweep(ctx, time.Now())
+	holds(t, s, "v", "1")
+	if s.Info().Held {
+		t.Error("it is said to be held")
+	}
+	r.Sweep(ctx, time.Now().Add(2*time.Hour))
+	if _, err := s.Value("v"); err == nil {
+		t.Error("it does not expire")
+	}
+}
+
+// Uses are told to the log now and then, in one entry at a time.
+func TestTouched(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{Timeout: time.Hour})
+	ctx := ctxFor(t, 20*time.Second)
+	s := bind(t, r, "p", "s")
+	store1(t, s, "v", "1")
+	now := time.Now()
+	for i := range 100 {
+		now = now.Add(10 * time.Minute)
+		r.find(s.own).usedAt(now)
+		r.Sweep(ctx, now.Add(time.Second))
+		if i == 0 {
+			if u, _ := usage(t, r); u.Entries != 2 {
+				t.Errorf("%d entries: a use within a quarter of the time-out was noted", u.Entries)
+			}
+		}
+	}
+	eventually(t, 20*time.Second, "one entry tells of the last use", func() bool { u, _ := usage(t, r); return u.Entries == 3 })
+	again := reopened(t, st, r)
+	if got := bind(t, again, "p", "s").home().state.active; now.Sub(got) > 15*time.Minute {
+		t.Errorf("used at %v, but the log says %v", now, got)
+	}
+	again.Close() // else its idea of the time would differ
+	r.Sweep(ctx, now.Add(time.Hour+2*time.Second))
+	if u, _ := usage(t, r); u.Entries != 0 {
+		t.Errorf("%d entries are left", u.Entries)
+	}
+}
+
+// A session that comes and goes, and is written to, all at once: what is
+// acknowledged is there, or went with the session after that.
+func TestEndWhileWriting(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{Timeout: time.Hour})
+	ctx, cancel := context.WithCancel(ctxFor(t, 60*time.Second))
+	var wg, ender sync.WaitGroup
+	ender.Go(func() {
+		for ctx.Err() == nil {
+			for _, s := range r.each() {
+				s.used.Store(0)
+			}
+			r.Sweep(ctx, time.Now())
+		}
+	})
+	for g := range 4 {
+		wg.Go(func() {
+			s := bind(t, r, "p", "s") // kept in hand over all its ends
+			for i := range soak(60, 2000) {
+				data := fmt.Sprint(g*10000 + i)
+				if i%10 == 9 {
+					data = text(530_000, uint64(g*10000+i))
+				}
+				v, _, err := s.Put(ctx, New{Name: fmt.Sprint("v", g), Data: []byte(data)})
+				if err != nil {
+					t.Errorf("put: %v", err)
+					return
+				}
+				got, err := s.Data(ctx, v)
+				if err != nil && !fault.Is(err, fault.BadReference) || err == nil && string(got) != data {
+					t.Errorf("%.50s for %.50s, %v", got, data, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	ender.Wait()
+	s := bind(t, r, "p", "s")
+	store1(t, s, "last", text(600_000, 1))
+	again := reopened(t, st, r)
+	for _, v := range must(bind(t, again, "p", "s").Values("")) {
+		if _, err := bind(t, again, "p", "s").Data(ctxFor(t, 20*time.Second), v); err != nil {
+			t.Errorf("%s is listed and cannot be read: %v", v.Name, err)
+		}
+	}
+	if err := r.Remove(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "all is removed", func() bool { u, b := usage(t, r); return u.Entries == 0 && b.Entries == 0 })
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

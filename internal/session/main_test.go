@@ -1,0 +1,128 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	storetest.Child()
+	if role := roles[os.Getenv("STOA_SESSION_ROLE")]; role != nil {
+		role(os.Getenv("STOA_SESSION_DIR"))
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// roles are what the test binary does when it is started as a child.
+var roles = map[string]func(dir string){}
+
+// soak chooses the long form of a test.
+func soak(short, long int) int {
+	if os.Getenv("STOA_SOAK") == "1" {
+		return long
+	}
+	return short
+}
+
+func ctxFor(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// registry opens the Sessions of a store until the test ends.
+func registry(t testing.TB, st *store.Store, o Options) *Registry {
+	t.Helper()
+	r, err := Open(ctxFor(t, 60*time.Second), st, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// bind returns the Session of a name.
+func bind(t testing.TB, r *Registry, principal, name string) *Session {
+	t.Helper()
+	s, err := r.Bind(Binding{Principal: principal, Name: name})
+	if err != nil || s == nil {
+		t.Fatalf("bind %s: %v, %v", name, s, err)
+	}
+	return s
+}
+
+func store1(t testing.TB, s *Session, name, data string) Value {
+	t.Helper()
+	v, _, err := s.Put(ctxFor(t, 60*time.Second), New{Name: name, Data: []byte(data)})
+	if err != nil {
+		t.Fatalf("put %s: %v", name, err)
+	}
+	return v
+}
+
+// holds checks that a value is what it should be.
+func holds(t testing.TB, s *Session, name, data string) {
+	t.Helper()
+	v, err := s.Value(name)
+	if err != nil {
+		t.Errorf("%s/%s: %v", s.Name(), name, err)
+		return
+	}
+	got, err := s.Data(ctxFor(t, 60*time.Second), v)
+	if err != nil || string(got) != data {
+		t.Errorf("%s/%s is %.80s (%d bytes), %v; want %.80s (%d bytes)", s.Name(), name, got, len(got), err, data, len(data))
+	}
+}
+
+func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	ctx := ctxFor(t, d)
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %v: %s", d, what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// usage is how much the logs of a registry hold.
+func usage(t testing.TB, r *Registry) (entries, blobs store.Usage) {
+	t.Helper()
+	ctx := ctxFor(t, 30*time.Second)
+	d, err := r.on(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err = d.log.Usage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if blobs, err = d.blobs.Usage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return entries, blobs
+}
+
+// text is JSON of about n bytes that tells where it comes from.
+func text(n int, seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"seed":%d,"text":"`, seed)
+	for b.Len() < n-2 {
+		fmt.Fprintf(&b, "%016x", r.Uint64())
+	}
+	b.WriteString(`"}`)
+	return b.String()
+}
