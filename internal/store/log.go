@@ -90,7 +90,7 @@ func (s *Store) stream(outer context.Context, cfg jetstream.StreamConfig) error 
 	ctx, cancel := s.writing(outer)
 	defer cancel()
 	js := s.engine.Load().js
-	have, err := js.Stream(ctx, cfg.Name)
+	have, err := s.find(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if _, err = js.CreateStream(ctx, cfg); err != nil {
 			return s.failed(outer, "make "+cfg.Name, err, false)
@@ -111,6 +111,27 @@ func (s *Store) stream(outer context.Context, cfg jetstream.StreamConfig) error 
 		return s.failed(outer, "change "+cfg.Name, err, false)
 	}
 	return nil
+}
+
+// find asks for a stream, an engine elsewhere again if it is silent: nobody
+// answers for a stream that has just lost its leader.
+func (s *Store) find(ctx context.Context, name string) (jetstream.Stream, error) {
+	for {
+		st, err := s.findOnce(ctx, name)
+		if err != nil && ctx.Err() == nil && (s.again(ctx, err) || s.folder == nil && silent(err)) {
+			continue
+		}
+		return st, err
+	}
+}
+
+func (s *Store) findOnce(ctx context.Context, name string) (jetstream.Stream, error) {
+	if s.folder == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	return s.engine.Load().js.Stream(ctx, name)
 }
 
 func same(have, want jetstream.StreamConfig) bool {

@@ -169,7 +169,8 @@ func (l *Log) Delete(ctx context.Context, seq uint64) error {
 	return err
 }
 
-// command asks the engine to change something, and to say that it did.
+// command asks the engine to change something, and to say that it did. What it
+// asks for can be done twice: an engine elsewhere may change its leader.
 func (s *Store) command(outer context.Context, op, subject string, request any) error {
 	b, err := json.Marshal(request)
 	if err != nil {
@@ -177,13 +178,15 @@ func (s *Store) command(outer context.Context, op, subject string, request any) 
 	}
 	ctx, cancel := s.writing(outer)
 	defer cancel()
+	sent := false
 	for {
-		m, err := s.engine.Load().nc.RequestWithContext(ctx, "$JS.API."+subject, b)
+		m, err := s.ask(ctx, "$JS.API."+subject, b)
 		if err != nil {
-			if unsent(err) && s.again(ctx, err) {
+			sent = sent || !unsent(err)
+			if ctx.Err() == nil && (s.again(ctx, err) || s.folder == nil && silent(err)) {
 				continue
 			}
-			return s.failed(outer, op, err, !unsent(err))
+			return s.failed(outer, op, err, sent)
 		}
 		var answer struct {
 			Error *apiError `json:"error"`
@@ -210,7 +213,7 @@ type Usage struct {
 func (l *Log) Usage(outer context.Context) (Usage, error) {
 	ctx, cancel := l.s.reading(outer)
 	defer cancel()
-	st, err := l.s.engine.Load().js.Stream(ctx, l.name)
+	st, err := l.s.find(ctx, l.name)
 	if err != nil {
 		return Usage{}, l.s.failed(outer, "measure log "+l.name, err, false)
 	}
