@@ -73,6 +73,9 @@ func (g *Guard) Public(h http.Handler) http.Handler {
 			g.say(w, f, f.Status(false))
 			return
 		}
+		if g.share(w, r) {
+			return
+		}
 		h.ServeHTTP(w, r)
 	})
 }
@@ -82,6 +85,9 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := g.sites.check(r); f != nil {
 			g.say(w, f, f.Status(false))
+			return
+		}
+		if g.share(w, r) {
 			return
 		}
 		if who := g.identify(w, r, require); who != nil {

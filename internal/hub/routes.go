@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/wire"
+	"github.com/stoahub/stoa/web"
 )
 
 // server returns the HTTP server of one listener.
@@ -98,6 +99,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	// to those with a token.
 	mux.Handle("GET /readyz", g.Accept(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) { h.readyz(w, r) }))
 	mux.Handle("GET /metrics", g.Accept(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) { metrics.ServeHTTP(w, r) }))
+	mux.Handle("GET /MCPBrowserClient.js", g.Public(web.Client()))
 	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
 	mux.Handle("/", g.Public(http.HandlerFunc(h.notFound)))
 	return h.recovered(mux), nil
@@ -188,7 +190,7 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics"})
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js"})
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {
