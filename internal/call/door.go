@@ -37,9 +37,11 @@ type Call struct {
 	Name     string        // what to rename it to
 	Replace  *wire.Field   // a member of the params to replace; nil for none
 
-	References bool // the face replaces references in arguments
+	Kept       bool // the face has Sessions: results can be kept
+	References bool // references in arguments are replaced
 	Stateful   bool // the face offers saveAs as an argument
-	Cards      bool // a long result becomes a card, and what was kept is told where a model reads it
+	Cards      bool // a card may take the place of a result
+	Told       bool // a model reads the answer: what was kept is told in its text
 }
 
 // Options are what a Door works with. All but ArgBytes may be nil.

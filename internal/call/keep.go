@@ -17,38 +17,48 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Respon
 	if needsInput(resp.Result) {
 		return d.wrap(c, t, resp)
 	}
-	if t.session == nil || saysError(resp.Result) {
+	borne := c.Item != nil && c.Item.Handling.ResultSaveAs
+	if !c.Kept || t.session == nil && !borne || saysError(resp.Result) {
 		return resp, nil
 	}
 	res := session.Result{Raw: resp.Result, Name: t.saveAs, By: client(c.Req.Client), Origin: &session.Origin{Tool: ref(c), Used: t.used}}
-	long := false
+	long, cards := false, c.Cards
 	if c.Item != nil {
 		h := &c.Item.Handling
 		res.Envelope = h.Envelope
-		if res.Name == "" && h.ResultSaveAs {
-			res.Name, res.Data = borne(resp.Result, h.Envelope)
+		if res.Name == "" && borne {
+			res.Name, res.Data, _ = session.Borne(resp.Result, h.Envelope)
 		}
-		long = c.Cards && !h.NoCards && len(resp.Result) > h.CardAbove()
+		cards = cards && !h.NoCards
+		long = len(resp.Result) > h.CardAbove()
 	}
-	// A person or model that is shown a picture cannot use a description.
-	media := hasMedia(resp.Result)
-	if res.Name == "" && (!long || media) {
+	// Whoever is shown a picture could not use a description of it.
+	cards = cards && t.session != nil && !hasMedia(resp.Result)
+	if res.Name == "" && !(long && cards) {
 		return resp, nil
 	}
-	card, err := t.session.Keep(ctx, res)
+	card, err := keep(ctx, t, res)
 	if err != nil {
 		if res.Name == "" {
 			return resp, nil // nobody asked for it
 		}
-		return annotate(c, resp, "stoa/saveError", fault.Of(err).Wire(c.Req.Client.Era == mcp.Modern), "The result could not be kept: "+fault.Of(err).Text()), nil
+		f := fault.Of(err)
+		return annotate(c, resp, "stoa/saveError", f.Wire(c.Req.Client.Era == mcp.Modern), "The result could not be kept: "+f.Text()), nil
 	}
 	t.saved = card.Name
 	about := card.JSON()
-	if !c.Cards || media {
+	if !cards {
 		return annotate(c, resp, "stoa/saved", about, "The result is kept as @"+card.Name+"."), nil
 	}
 	resp.Release()
 	return mcp.Response{Result: cardResult(c, card, about)}, nil
+}
+
+func keep(ctx context.Context, t *tooled, res session.Result) (session.Card, error) {
+	if t.session == nil {
+		return session.Card{}, sessionRequired("the result is to be kept in a session")
+	}
+	return t.session.Keep(ctx, res)
 }
 
 func needsInput(result []byte) bool {
@@ -73,15 +83,6 @@ func client(c *mcp.Client) string {
 	return name
 }
 
-// borne returns the name that the result itself asks to be kept under.
-func borne(raw []byte, isEnvelope bool) (name string, data []byte) {
-	name, data, ok := session.Borne(raw, isEnvelope)
-	if !ok || session.ValidName(name) != nil {
-		return "", nil
-	}
-	return name, data
-}
-
 // hasMedia reports whether a result shows a picture or plays a sound.
 func hasMedia(result []byte) bool {
 	if !bytes.Contains(result, []byte(`"image`)) && !bytes.Contains(result, []byte(`"audio`)) {
@@ -97,12 +98,12 @@ func hasMedia(result []byte) bool {
 	return false
 }
 
-// annotate adds to a result what became of it: in its _meta and, on faces with
-// cards, where a model reads it.
+// annotate adds to a result what became of it: in its _meta and, for a
+// model, where it reads it.
 func annotate(c *Call, resp mcp.Response, key string, about []byte, text string) mcp.Response {
 	note := wire.Edit(nil, wire.Get(resp.Result, "_meta"), wire.Change{Name: key, Value: about})
 	changes := []wire.Change{{Name: "_meta", Value: note}}
-	if c.Cards {
+	if c.Told {
 		if blocks, ok := wire.Elements(wire.Get(resp.Result, "content")); ok {
 			block := append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
 			changes = append(changes, wire.Change{Name: "content", Value: append(append([]byte{'['}, bytes.Join(append(blocks, block), []byte{','})...), ']')})

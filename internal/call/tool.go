@@ -54,7 +54,7 @@ func (d *Door) prepare(ctx context.Context, c *Call, t *tooled) error {
 			return err
 		}
 	}
-	if c.References && d.sessions != nil {
+	if c.Kept && d.sessions != nil {
 		if err := d.refer(ctx, c, t); err != nil {
 			return err
 		}
@@ -74,19 +74,22 @@ func (d *Door) fits(c *Call, args []byte) error {
 
 // refer does what needs the caller's Session. Most calls need none.
 func (d *Door) refer(ctx context.Context, c *Call, t *tooled) error {
-	refers := session.HasReference(t.args)
+	pins, err := d.unwrap(c, t)
+	if err != nil {
+		return err
+	}
+	refers := pins != nil || c.References && !(c.Item != nil && c.Item.Handling.NoReferences) && session.HasReference(t.args)
 	borne := c.Item != nil && c.Item.Handling.ResultSaveAs
-	if !refers && !borne && !c.Stateful && meta(c.Req, MetaSaveAs) == nil {
+	if !refers && !borne && !c.Stateful && !c.Cards && meta(c.Req, MetaSaveAs) == nil {
 		return nil
 	}
-	var err error
 	if t.session, err = Bind(d.sessions, c.Req.Client, c.Req.Session); err != nil {
 		return err
 	}
 	if err := t.takeSaveAs(c); err != nil || !refers {
 		return err
 	}
-	return d.resolve(ctx, c, t)
+	return d.resolve(ctx, c, t, pins)
 }
 
 // MetaSaveAs is the member of a request's _meta that names what its result is
@@ -137,15 +140,9 @@ func meta(req *mcp.Request, name string) []byte {
 	return nil
 }
 
-// resolve replaces the references in the arguments.
-func (d *Door) resolve(ctx context.Context, c *Call, t *tooled) error {
-	pins, err := d.unwrap(c, t)
-	if err != nil {
-		return err
-	}
-	if c.Item != nil && c.Item.Handling.NoReferences {
-		return nil
-	}
+// resolve replaces the references in the arguments; pins are what they stood
+// for in the round before.
+func (d *Door) resolve(ctx context.Context, c *Call, t *tooled, pins []session.Used) error {
 	args, used, err := d.sessions.Resolve(ctx, c.Req.Client.Principal.Name, t.session, t.args, int(d.argBytes.Load()), pins)
 	if err != nil {
 		f := *fault.Of(err)

@@ -1,7 +1,10 @@
 package catalog
 
 import (
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
@@ -31,88 +34,103 @@ const SaveAs = "saveAs"
 
 // View is how a definition is looked at.
 type View struct {
-	Era      mcp.Era
-	Stateful bool     // results can be kept
-	More     [][]byte // definitions that follow those of the catalogue
+	Era    mcp.Era
+	SaveAs bool     // tools take the argument saveAs
+	Cards  bool     // a card may take the place of a long result
+	More   [][]byte // definitions that follow those of the catalogue
 }
 
 // As returns the definition for clients of that kind.
 func (i *Item) As(v View) []byte {
-	if !v.Stateful || i.kept == nil {
+	saveAs, cards := v.SaveAs && i.TakesSaveAs(), v.Cards && !i.Handling.NoCards
+	if i.kept == nil || !saveAs && !cards {
 		return i.For(v.Era)
 	}
-	i.kept.once.Do(i.keep)
-	return i.kept.shown[v.Era == mcp.Modern]
+	n := 0
+	for bit, on := range [...]bool{v.Era == mcp.Modern, saveAs, cards} {
+		if on {
+			n |= 1 << bit
+		}
+	}
+	if def := i.kept.shown[n].Load(); def != nil {
+		return *def
+	}
+	def := i.altered(v.Era, saveAs, cards)
+	i.kept.shown[n].Store(&def)
+	return def
 }
 
-// TakesSaveAs reports whether the argument saveAs was put into the tool's
-// definition on stateful faces.
+// TakesSaveAs reports whether the argument saveAs is put into the tool's
+// definition where results can be kept.
 func (i *Item) TakesSaveAs() bool {
-	if i.kept == nil {
+	if i.kept == nil || i.Handling.NoSaveAs {
 		return false
 	}
-	i.kept.once.Do(i.keep)
-	return i.kept.inject
+	i.kept.once.Do(func() { i.kept.plain = plain(wire.Get(i.Shown, "inputSchema")) })
+	return i.kept.plain
 }
 
 // stateful is a tool as it is offered where results can be kept. It is made
 // when it is first needed.
 type stateful struct {
-	once   sync.Once
-	shown  map[bool][]byte // by whether it is for the modern era
-	inject bool
+	once  sync.Once
+	plain bool                      // the input schema is one that an argument can be added to
+	shown [8]atomic.Pointer[[]byte] // by era, saveAs and cards
 }
 
-// keep makes the definitions for stateful faces. They have no output schema if
-// a card may take the result's place.
-func (i *Item) keep() {
-	s := i.kept
-	s.shown = map[bool][]byte{}
-	for modern, shown := range map[bool][]byte{false: i.For(mcp.Legacy), true: i.For(mcp.Modern)} {
-		var changes []wire.Change
-		if !i.Handling.NoSaveAs {
-			if input, ok := withSaveAs(wire.Get(shown, "inputSchema")); ok {
-				s.inject = true
-				changes = append(changes, wire.Change{Name: "inputSchema", Value: input})
-			}
-		}
-		if (!i.Handling.NoCards || s.inject) && wire.Get(shown, "outputSchema") != nil {
-			changes = append(changes, wire.Change{Name: "outputSchema"})
-		}
-		if s.shown[modern] = shown; changes != nil {
-			s.shown[modern] = wire.Edit(nil, shown, changes...)
-		}
+// altered makes a definition for where results can be kept. It has no output
+// schema if a card may take the result's place.
+func (i *Item) altered(era mcp.Era, saveAs, cards bool) []byte {
+	def := i.For(era)
+	var changes []wire.Change
+	if saveAs {
+		changes = append(changes, wire.Change{Name: "inputSchema", Value: withSaveAs(wire.Get(def, "inputSchema"), cards)})
 	}
+	if cards {
+		changes = append(changes, wire.Change{Name: "outputSchema"})
+	}
+	return wire.Edit(nil, def, changes...)
 }
 
-const saveAsSchema = `{"type":"string","pattern":"^[A-Za-z_][A-Za-z0-9_-]{0,63}$","description":"Keep the result in the session under this name, and answer with a short card. Other tools take it as \"@name\" or \"@name.path\"."}`
+const saveAsSchema = `{"type":"string","pattern":"^[A-Za-z_][A-Za-z0-9_-]{0,63}$","description":"Keep the result in the session under this name%s. Other tools take it as \"@name\" or \"@name.path\"."}`
 
 // combinators are the keywords with which a schema says more of an object than
 // its properties do. What one more property means beside them is not ours to
 // say.
 var combinators = map[string]bool{
 	"allOf": true, "anyOf": true, "oneOf": true, "not": true, "if": true, "then": true, "else": true, "$ref": true, "$dynamicRef": true,
-	"dependentSchemas": true, "dependencies": true, "propertyNames": true, "maxProperties": true, "enum": true, "const": true,
+	"dependentSchemas": true, "dependencies": true, "propertyNames": true, "patternProperties": true, "maxProperties": true, "enum": true, "const": true,
 }
 
-// withSaveAs adds the argument to a plain schema of an object. It reports false
-// if the schema is not plain or has an argument of that name.
-func withSaveAs(input []byte) ([]byte, bool) {
-	plain := false
-	var properties []byte
+// plain reports whether a schema is that of an object with properties, and
+// says nothing of one called saveAs.
+func plain(input []byte) bool {
+	object := false
 	for _, f := range wire.Members(input) {
 		switch name := string(f.Name); {
 		case name == "type":
-			plain = string(f.Value) == `"object"`
+			object = string(f.Value) == `"object"`
 		case name == "properties":
-			properties = f.Value
+			if f.Value[0] != '{' || wire.Get(f.Value, SaveAs) != nil {
+				return false
+			}
+		case name == "required":
+			if names, _ := wire.Elements(f.Value); slices.ContainsFunc(names, func(n []byte) bool { return string(n) == `"`+SaveAs+`"` }) {
+				return false
+			}
 		case combinators[name]:
-			return nil, false
+			return false
 		}
 	}
-	if !plain || properties != nil && properties[0] != '{' || wire.Get(properties, SaveAs) != nil {
-		return nil, false
+	return object
+}
+
+// withSaveAs adds the argument to a plain schema.
+func withSaveAs(input []byte, cards bool) []byte {
+	how := ""
+	if cards {
+		how = ", and answer with a short card"
 	}
-	properties = wire.Edit(nil, properties, wire.Change{Name: SaveAs, Value: []byte(saveAsSchema)})
-	return wire.Edit(nil, input, wire.Change{Name: "properties", Value: properties}), true
+	properties := wire.Edit(nil, wire.Get(input, "properties"), wire.Change{Name: SaveAs, Value: fmt.Appendf(nil, saveAsSchema, how)})
+	return wire.Edit(nil, input, wire.Change{Name: "properties", Value: properties})
 }

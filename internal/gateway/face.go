@@ -23,7 +23,7 @@ func (g *Gateway) Stateful(session string) mcp.Handler { return &face{g, session
 // that is wanted.
 func (g *Gateway) Call(ctx context.Context, req *mcp.Request, cards bool) (mcp.Response, error) {
 	p := g.party(req.Client, req.Session)
-	p.stateful, p.cards = true, cards
+	p.stateful, p.references, p.cards = true, true, cards
 	return g.named(ctx, req, p, catalog.Tool)
 }
 

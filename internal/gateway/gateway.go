@@ -63,8 +63,10 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		}
 		return mcp.Response{}, nil
 	}
-	p := g.party(req.Client, req.Session)
-	p.stateful, p.cards = stateful, stateful
+	p, err := g.asks(req, stateful)
+	if err != nil {
+		return mcp.Response{}, err
+	}
 	switch req.Method {
 	case "initialize", "server/discover":
 		return g.introduce(req, p)
@@ -132,9 +134,10 @@ func (g *Gateway) Peek(req *mcp.Request) (mcp.Response, error) {
 
 func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string) (mcp.Response, error) {
 	snap := g.cat.Now()
-	view := catalog.View{Era: req.Client.Era, Stateful: p.stateful}
-	if k == catalog.Resource {
-		view.More = g.values(p)
+	view := catalog.View{Era: req.Client.Era, SaveAs: p.stateful, Cards: p.cards}
+	own := k == catalog.Resource && p.bound != "" && g.hasContext(p)
+	if own {
+		view.More = values(p.switched)
 	}
 	page, err := snap.Page(k, view, cursor, p.may)
 	if err != nil {
@@ -142,7 +145,7 @@ func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string)
 	}
 	out := append(append(make([]byte, 0, len(page)+128), '{'), page...)
 	if req.Client.Era == mcp.Modern {
-		ttl, scope := g.hints(snap, p, view.More != nil)
+		ttl, scope := g.hints(snap, p, own)
 		out = fmt.Appendf(out, `,"resultType":"complete","ttlMs":%d,"cacheScope":%q`, ttl, scope)
 	}
 	if stale := g.stale(snap, p); len(stale) > 0 {
@@ -235,7 +238,8 @@ func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalo
 	if u == nil {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
 	}
-	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name, References: true, Stateful: p.stateful, Cards: p.cards})
+	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name,
+		Kept: true, References: p.references, Stateful: p.stateful, Cards: p.cards, Told: p.told})
 }
 
 // find looks a name up. If it is not there, upstreams whose catalogue has not

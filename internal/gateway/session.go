@@ -13,23 +13,51 @@ import (
 
 // party is who asks, and what it may see.
 type party struct {
-	client   *mcp.Client
-	session  string // the name that it asks for
-	stateful bool
-	cards    bool
-	switched *session.Session // the Session, if it holds anything
-	off      map[string]bool
+	client     *mcp.Client
+	bound      string // the name of its Session; empty for none
+	stateful   bool   // the face offers saveAs
+	cards      bool   // long results become cards
+	told       bool   // a model reads the answers
+	references bool
+	switched   *session.Session // the Session, if it holds anything
+	off        map[string]bool
 }
 
 func (g *Gateway) party(c *mcp.Client, name string) party {
-	p := party{client: c, session: name, off: *g.off.Load()}
+	p := party{client: c, bound: name, off: *g.off.Load()}
 	if name == "" {
-		name = c.Connection
+		p.bound = c.Connection
 	}
-	if name != "" {
-		p.switched = g.sessions.Find(c.Principal.Name, name)
+	if p.bound != "" {
+		p.switched = g.sessions.Find(c.Principal.Name, p.bound)
 	}
 	return p
+}
+
+// asks is the party of a request, after the checks of what it asks for.
+func (g *Gateway) asks(req *mcp.Request, stateful bool) (party, error) {
+	p := g.party(req.Client, req.Session)
+	p.stateful, p.references = stateful, req.References != mcp.Off
+	if req.Cards == mcp.Unclear || req.References == mcp.Unclear {
+		return p, &fault.Error{Kind: fault.InvalidParams, Subject: mcp.HeaderCards + ", " + mcp.HeaderReferences, Msg: "it says neither on nor off",
+			Hint: "Send on or off in the header, or true or false in _meta."}
+	}
+	if req.Session != "" && p.switched == nil {
+		if _, err := call.Bind(g.sessions, req.Client, req.Session); err != nil {
+			return p, err
+		}
+	}
+	if stateful && req.Cards != mcp.Off || req.Cards == mcp.On {
+		p.cards = g.hasContext(p) // without its tools nobody could read what a card stands for
+	}
+	p.told = stateful || p.cards
+	return p, nil
+}
+
+// hasContext reports whether it can use the tools and resources by which
+// values are read.
+func (g *Gateway) hasContext(p party) bool {
+	return p.may(modules.ContextName) && g.pool.Get(modules.ContextName) != nil
 }
 
 // may reports whether it may use an upstream: by its token, and by what is
@@ -59,19 +87,18 @@ func (g *Gateway) Switch(off map[string]bool) {
 // Off reports whether an upstream is off for Sessions that say nothing of it.
 func (g *Gateway) Off(upstream string) bool { return (*g.off.Load())[upstream] }
 
-// values are the definitions of a Session's values as resources; nil if there
-// are none.
-func (g *Gateway) values(p party) [][]byte {
-	if p.switched == nil || !p.may(modules.ContextName) {
+// values are the definitions of a Session's values as resources.
+func values(s *session.Session) [][]byte {
+	if s == nil {
 		return nil
 	}
-	values, err := p.switched.Values("")
+	all, err := s.Values("")
 	if err != nil {
 		return nil
 	}
 	var out [][]byte
-	for _, v := range values {
-		def := map[string]any{"uri": modules.ValueURI(v.Name), "name": v.Name, "size": v.Size, "description": v.Summary}
+	for _, v := range all {
+		def := map[string]any{"uri": modules.ValueURI(v.Name), "name": v.Name, "size": v.Size, "description": v.Summary, "mimeType": modules.MIME(v.Type)}
 		if v.Description != "" {
 			def["description"] = v.Description + " (" + v.Summary + ")"
 		}
@@ -84,7 +111,7 @@ func (g *Gateway) values(p party) [][]byte {
 
 // valueOf returns the Session of a listener, if a URI is that of a value.
 func (g *Gateway) valueOf(l *mcp.Listener, uri string) (*session.Session, bool) {
-	if _, ok := modules.ValueName(uri); !ok {
+	if _, ok := modules.ValueName(uri); !ok || !g.hasContext(g.party(l.Client, l.Session)) {
 		return nil, false
 	}
 	s, err := call.Bind(g.sessions, l.Client, l.Session)

@@ -174,6 +174,9 @@ func (h *Hub) sweep(ctx context.Context) {
 // Gateway is the merged face.
 func (h *Hub) Gateway() mcp.Handler { return h.gateway }
 
+// Events tells of what happens.
+func (h *Hub) Events() *event.Bus { return h.events }
+
 // Upstreams returns the status of every upstream.
 func (h *Hub) Upstreams() []upstream.Status { return h.router.Agents(auth.Local) }
 

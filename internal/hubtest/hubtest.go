@@ -55,6 +55,9 @@ type Edit func(*Setup)
 // Config is an Edit of the configuration.
 func Config(f func(*config.Config)) Edit { return func(s *Setup) { f(&s.Config) } }
 
+// Data makes the hub use a data folder that another has used before it.
+func Data(path string) Edit { return func(s *Setup) { s.Config.Data = path } }
+
 // Stdio adds a stdio peer as an upstream.
 func Stdio(name string, spec peer.Spec, edit ...func(*config.Server)) Edit {
 	return func(s *Setup) {
@@ -119,7 +122,7 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 	for _, edit := range edits {
 		edit(s)
 	}
-	s.Options.Config = &s.Config
+	s.Options.Config, h.Data = &s.Config, s.Config.Data
 	var err error
 	if h.Hub, err = hub.Open(s.Options); err != nil {
 		tb.Fatalf("open the hub: %v", err)

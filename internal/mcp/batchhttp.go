@@ -33,7 +33,7 @@ func (x *exchange) batch(body []byte) bool {
 	}
 	var s *session
 	if id != "" {
-		if s, err = x.e.session(id, x.scope, x.who, x.h); err != nil {
+		if s, err = x.e.session(id, x.scope, x.who, x.r, x.h); err != nil {
 			writeFault(x.w, nil, false, err)
 			return true
 		}
@@ -133,7 +133,7 @@ func (b *httpBatch) answer(ctx context.Context, m *wire.Message) (Response, erro
 	}
 	return handle(ctx, b.x.h, &Request{
 		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
-		Client: client, Token: progressToken(m), Stream: b.st, Session: b.x.session(m),
+		Client: client, Token: progressToken(m), Stream: b.st, Asked: b.x.asked(m),
 	}, b.x.e.opts.Panicked)
 }
 

@@ -1,31 +1,110 @@
 package mcp
 
-import "github.com/stoahub/stoa/internal/wire"
+import (
+	"net/http"
 
-// A request may name the Session whose state it works on, by a header or in
-// its _meta. What the name stands for is not the protocol's affair.
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// A request may say, by a header or in its _meta, which Session it works on
+// and how its arguments and results are to be treated. A header, which whoever
+// sits before us can see and set, goes before the body. What is asked for is
+// not the protocol's affair.
 const (
-	// HeaderSession is the header, in the canonical form of net/http.
+	// HeaderSession and MetaSession name the Session.
 	HeaderSession = "Stoa-Session"
-	// MetaSession is the member of _meta.
-	MetaSession = ownPrefix + "session"
+	MetaSession   = ownPrefix + "session"
+	// HeaderCards and MetaCards switch cards, HeaderReferences and
+	// MetaReferences references: on or off in a header, a boolean in _meta.
+	HeaderCards      = "Stoa-Cards"
+	MetaCards        = ownPrefix + "cards"
+	HeaderReferences = "Stoa-References"
+	MetaReferences   = ownPrefix + "references"
 
 	ownPrefix = "stoa/" // of names in _meta that are for this hub
 )
 
-// sessionOf is the name in m's _meta, or else what is given.
-func sessionOf(m *wire.Message, otherwise string) string {
-	if name, ok := wire.String(m.MetaValue(MetaSession)); ok && name != "" {
-		return name
-	}
-	return otherwise
+// Asked is what a request asks of the hub besides what its method says.
+type Asked struct {
+	Session    string // the name of the Session; empty for none
+	Cards      Switch
+	References Switch
 }
 
-// session is the name that a POST asks for: its header's, which whoever sits
-// before us can see and set, before the body's.
-func (x *exchange) session(m *wire.Message) string {
-	if v := x.r.Header[HeaderSession]; len(v) > 0 && v[0] != "" {
-		return v[0]
+// Switch is what a client says of something that can be on or off.
+type Switch int8
+
+const (
+	Unsaid  Switch = iota
+	On             // on, or true
+	Off            // off, or false
+	Unclear        // said, but neither
+)
+
+// notText stands for the name of a Session that is no string. It is the name
+// of none, so that whoever asks is told, and not given another.
+const notText = "(not a string)"
+
+// asked is what m asks for: what the header says, else what m says itself, else
+// the given Session.
+func asked(h http.Header, m *wire.Message, otherwise string) Asked {
+	a := Asked{Cards: switchIn(h, HeaderCards), References: switchIn(h, HeaderReferences)}
+	if v := h[HeaderSession]; len(v) > 0 {
+		a.Session = v[0]
 	}
-	return sessionOf(m, "")
+	for i := range m.Meta {
+		f := &m.Meta[i]
+		if len(f.Name) <= len(ownPrefix) || string(f.Name[:len(ownPrefix)]) != ownPrefix {
+			continue
+		}
+		switch string(f.Name) {
+		case MetaSession:
+			if a.Session == "" {
+				name, ok := wire.String(f.Value)
+				if a.Session = name; !ok {
+					a.Session = notText
+				}
+			}
+		case MetaCards:
+			a.Cards.say(f.Value)
+		case MetaReferences:
+			a.References.say(f.Value)
+		}
+	}
+	if a.Session == "" {
+		a.Session = otherwise
+	}
+	return a
 }
+
+func switchIn(h http.Header, name string) Switch {
+	v := h[name]
+	if len(v) == 0 {
+		return Unsaid
+	}
+	switch v[0] {
+	case "on":
+		return On
+	case "off":
+		return Off
+	}
+	return Unclear
+}
+
+// say takes in what a body says, unless a header has spoken.
+func (s *Switch) say(raw []byte) {
+	if *s != Unsaid {
+		return
+	}
+	switch string(raw) {
+	case "true":
+		*s = On
+	case "false":
+		*s = Off
+	default:
+		*s = Unclear
+	}
+}
+
+// asked is what a message of this POST asks for.
+func (x *exchange) asked(m *wire.Message) Asked { return asked(x.r.Header, m, "") }

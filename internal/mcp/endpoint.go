@@ -235,7 +235,7 @@ func (x *exchange) stream(ctx context.Context, modern bool, s *session) *httpStr
 func (x *exchange) run(ctx context.Context, st *httpStream, client *Client) {
 	req := &Request{
 		Method: x.m.Method, ID: x.m.ID, Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta,
-		Client: client, Token: progressToken(x.m), Stream: st, Session: x.session(x.m),
+		Client: client, Token: progressToken(x.m), Stream: st, Asked: x.asked(x.m),
 	}
 	if client.Era == Modern {
 		req.LogLevel, _ = wire.String(x.m.MetaValue(metaLogLevel))

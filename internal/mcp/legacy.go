@@ -22,7 +22,7 @@ func (x *exchange) legacy(header string) {
 	}
 	var s *session
 	if id != "" {
-		if s, err = x.e.session(id, x.scope, x.who, x.h); err != nil {
+		if s, err = x.e.session(id, x.scope, x.who, x.r, x.h); err != nil {
 			writeFault(x.w, x.m.ID, false, err)
 			return
 		}
@@ -79,12 +79,12 @@ func (x *exchange) initialize(s *session) {
 	client.Connection = newSessionID()
 	st := x.stream(x.r.Context(), false, nil)
 	resp, err := x.h.Handle(st.ctx, &Request{
-		Method: "initialize", Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta, Client: client, Stream: Discard,
+		Method: "initialize", Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta, Client: client, Stream: Discard, Asked: x.asked(x.m),
 	})
 	defer resp.Release()
 	if err == nil && resp.Error == nil {
 		var fresh *session
-		if fresh, err = x.e.open(client, x.scope, x.session(x.m), x.h); err == nil {
+		if fresh, err = x.e.open(client, x.scope, x.asked(x.m).Session, x.h); err == nil {
 			x.w.Header()[headerSession] = []string{fresh.id}
 		}
 	}
@@ -106,10 +106,11 @@ func (e *Endpoint) open(client *Client, scope, name string, h Handler) (*session
 }
 
 // session returns the session of that id, also one that was opened before the
-// process was started.
-func (e *Endpoint) session(id, scope string, who *auth.Principal, h Handler) (*session, error) {
+// process was started. Agents keep no state, so that there is nothing to take
+// up again on their faces.
+func (e *Endpoint) session(id, scope string, who *auth.Principal, r *http.Request, h Handler) (*session, error) {
 	s, err := e.opts.Sessions.get(id, scope, who.Name)
-	if err == nil || e.opts.Recall == nil {
+	if err == nil || e.opts.Recall == nil || isAgent(scope) || e.opts.Sessions.has(id) {
 		return s, err
 	}
 	client := e.opts.Recall(id, who)
@@ -121,7 +122,7 @@ func (e *Endpoint) session(id, scope string, who *auth.Principal, h Handler) (*s
 	if s, err := e.opts.Sessions.get(id, scope, who.Name); err == nil {
 		return s, nil
 	}
-	return e.open(client, scope, "", h)
+	return e.open(client, scope, r.Header.Get(HeaderSession), h)
 }
 
 // legacyClient reads who asks from initialize. What it returns outlives the

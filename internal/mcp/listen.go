@@ -95,7 +95,7 @@ func (x *exchange) listen(st *httpStream, client *Client) {
 		st.finish(Response{}, fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream"))
 		return
 	}
-	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m, x.session(x.m))
+	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m, x.asked(x.m).Session)
 	if err != nil {
 		st.finish(Response{}, err)
 		return
@@ -176,7 +176,7 @@ func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	}
 	var s *session
 	if err == nil {
-		s, err = e.session(id, scope, who, h)
+		s, err = e.session(id, scope, who, r, h)
 	}
 	if err != nil {
 		writeFault(w, nil, false, err)

@@ -71,7 +71,7 @@ func (c *LocalConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 
 // request makes of o what the handler would have been given by a face.
 func (c *LocalConn) request(o *Outgoing) *Request {
-	r := &Request{Method: o.Method, Params: o.params(c.Era(), c.version(), o.Token), Token: o.Token, LogLevel: o.LogLevel, Stream: o.Stream, Client: c.client(o.Client), Session: o.Session}
+	r := &Request{Method: o.Method, Params: o.params(c.Era(), c.version(), o.Token), Token: o.Token, LogLevel: o.LogLevel, Stream: o.Stream, Client: c.client(o.Client), Asked: o.Asked}
 	r.Fields = wire.Members(r.Params)
 	r.Meta = wire.Members(r.Param("_meta"))
 	if r.Stream == nil {

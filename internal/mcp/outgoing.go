@@ -22,7 +22,7 @@ type Outgoing struct {
 	Token    []byte       // the client's progress token, raw; nil if none
 	LogLevel string       // the level the client's request asks for
 	Stream   Stream       // nil discards
-	Session  string       // Request.Session, for modules in this process
+	Asked    Asked        // Request.Asked, for modules in this process
 	Own      []wire.Field // what the hub adds to _meta
 }
 
@@ -30,7 +30,7 @@ type Outgoing struct {
 func Forward(req *Request) *Outgoing {
 	o := &Outgoing{
 		Method: req.Method, Raw: req.Params, Fields: req.Fields, Meta: req.Meta,
-		Client: req.Client, Token: req.Token, LogLevel: req.LogLevel, Stream: req.Stream, Session: req.Session,
+		Client: req.Client, Token: req.Token, LogLevel: req.LogLevel, Stream: req.Stream, Asked: req.Asked,
 	}
 	if param, ok := needsName(req.Method); ok {
 		o.Name, _ = req.Text(param)

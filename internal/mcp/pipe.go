@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ type PipeOptions struct {
 	Grace        time.Duration // how long running requests may go on after the input ends; 0 means 5 s
 	// Session is the name of the Session of requests that name none.
 	Session string
+	// Header is that of the request by which the pipe was opened: what it asks
+	// for, all messages do. nil for none.
+	Header http.Header
 	// Panicked is told of a handler that panicked; the request is then answered
 	// by an error. If it is nil, nothing is caught.
 	Panicked func(value any, stack []byte)
@@ -198,16 +202,19 @@ func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 	}
 	client.Principal = p.who
 	client.Connection = "pipe-" + newSessionID()
-	resp, err := p.h.Handle(ctx, &Request{Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta, Client: client, Stream: Discard})
+	resp, err := p.h.Handle(ctx, &Request{Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta, Client: client, Stream: Discard, Asked: p.asked(m)})
 	if err == nil && resp.Error == nil {
 		p.legacy = client
 		var out outbox
-		p.listener = &Listener{Client: client, Session: sessionOf(m, p.opts.Session), Filter: Everything, Deliver: out.put}
+		p.listener = &Listener{Client: client, Session: p.asked(m).Session, Filter: Everything, Deliver: out.put}
 		p.stop = p.h.Attach(p.listener)
 		p.wg.Go(func() { p.follow(ctx, &out, nil) })
 	}
 	p.respond(nil, m.ID, false, resp, err)
 }
+
+// asked is what a message on the pipe asks for.
+func (p *pipe) asked(m *wire.Message) Asked { return asked(p.opts.Header, m, p.opts.Session) }
 
 // start runs a request on its own goroutine.
 func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, in *slot, free func()) error {
@@ -292,7 +299,7 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 	}
 	req := &Request{
 		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
-		Client: client, Token: progressToken(m), Stream: &pipeStream{p: p, asks: !modern}, Session: sessionOf(m, p.opts.Session),
+		Client: client, Token: progressToken(m), Stream: &pipeStream{p: p, asks: !modern}, Asked: p.asked(m),
 	}
 	if modern {
 		req.LogLevel, _ = wire.String(m.MetaValue(metaLogLevel))
@@ -307,7 +314,7 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 }
 
 func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
-	sub, ack, err := openSubscription(ctx, p.h, client, m, sessionOf(m, p.opts.Session))
+	sub, ack, err := openSubscription(ctx, p.h, client, m, p.asked(m).Session)
 	if err != nil {
 		p.fault(nil, m.ID, true, err)
 		return

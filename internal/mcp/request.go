@@ -97,7 +97,7 @@ type Request struct {
 	Header   http.Header // modern over HTTP: where Mcp-Param-* are; else nil
 	Stream   Stream      // never nil inside Handle
 	IsNote   bool        // a notification: nobody waits for the answer
-	Session  string      // the name of the Session the request asks for; empty for none
+	Asked                // what it asks of the hub
 }
 
 // Param returns a member of the params, raw, or nil.

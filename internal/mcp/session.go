@@ -169,6 +169,13 @@ func (t *Sessions) get(id, scope, principal string) (*session, error) {
 	return s, nil
 }
 
+// has reports whether the id is that of an open connection, whosever it is.
+func (t *Sessions) has(id string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.m[id] != nil
+}
+
 func (t *Sessions) add(s *session) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -105,12 +106,12 @@ func (c batchCall) do(ctx context.Context, outer *mcp.Request, run func(context.
 	params = append(append(params, c.raw...), '}')
 	about := []wire.Change{{Name: "progressToken"}}
 	if c.SaveAs != "" {
-		about = append(about, wire.Change{Name: MetaSaveAs, Value: wire.Quote(c.SaveAs)})
+		about = append(about, wire.Change{Name: call.MetaSaveAs, Value: wire.Quote(c.SaveAs)})
 	}
 	if meta := wire.EditFields(nil, outer.Meta, about...); len(meta) > len("{}") {
 		params = wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
 	}
-	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client, Session: outer.Session, Stream: mcp.Discard}
+	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client, Asked: outer.Asked, Stream: mcp.Discard}
 	req.Meta = wire.Members(req.Param("_meta"))
 	resp, err := run(ctx, req)
 	if err != nil {

@@ -170,7 +170,8 @@ func (m contextModule) get(ctx context.Context, req *mcp.Request, raw json.RawMe
 	case len(part) > wholeBytes && !a.Whole:
 		return m.page(part, a)
 	}
-	return Answer{Data: json.RawMessage(part), Message: fmt.Sprintf("%s, version %d: %s", v.Name, v.Version, v.Summary)}, nil
+	_, summary := session.Describe(part)
+	return Answer{Data: json.RawMessage(part), Message: fmt.Sprintf("%s%s, version %d: %s", v.Name, session.FormatPath(path), v.Version, summary)}, nil
 }
 
 func (m contextModule) page(part []byte, a contextArgs) (any, error) {
@@ -255,6 +256,18 @@ func ValueName(uri string) (string, bool) {
 	}
 	name, err := url.PathUnescape(rest)
 	return name, err == nil && session.ValidName(name) == nil
+}
+
+// MIME is the type of a value as a resource. A value that is several things at
+// once is read as what each of them is.
+func MIME(typ string) string {
+	switch {
+	case strings.Contains(typ, "/"):
+		return typ
+	case typ == "text":
+		return "text/plain"
+	}
+	return "application/json"
 }
 
 // read returns a value as the contents of a resource.

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,12 +38,13 @@ type Switchable struct {
 // had made it itself.
 func Control(r *session.Registry, list func(*mcp.Client) []Switchable, run func(context.Context, *mcp.Request) (mcp.Response, error)) *Module {
 	m := control{r, list}
-	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string","description":"The name of a module or server; see module_list."}}}`
+	const sessionArg = `"session":{"type":"string","description":"The session to switch it in. Left out, that of the connection."}`
+	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string","description":"The name of a module or server; see module_list."},` + sessionArg + `}}`
 	return New(ControlName, "", nil,
 		batch(run),
 		Tool{Name: "module_list", Title: "List modules", Run: m.show, ReadOnly: true,
 			Description: "List the modules and servers whose tools can be switched on and off for this session.",
-			Input:       `{"type":"object","additionalProperties":false,"properties":{}}`},
+			Input:       `{"type":"object","additionalProperties":false,"properties":{` + sessionArg + `}}`},
 		Tool{Name: "module_load", Title: "Switch a module on", Run: m.on, Idempotent: true,
 			Description: "Offer the tools of a module or server in this session.", Input: schema},
 		Tool{Name: "module_unload", Title: "Switch a module off", Run: m.off, Idempotent: true,
@@ -55,25 +57,33 @@ type control struct {
 	list func(*mcp.Client) []Switchable
 }
 
-func (m control) bound(req *mcp.Request) (*session.Session, error) {
-	s, err := call.Bind(m.r, req.Client, req.Session)
-	if err == nil && s == nil {
-		err = &fault.Error{Kind: fault.SessionRequired, Msg: "what is switched is kept in a session, and this request is bound to none", Hint: "Name one by the header Stoa-Session."}
-	}
-	return s, err
+type controlArgs struct {
+	Module  string `json:"module"`
+	Session string `json:"session"`
 }
 
-func (m control) show(_ context.Context, req *mcp.Request, _ json.RawMessage) (any, error) {
-	all := m.list(req.Client)
-	s, err := call.Bind(m.r, req.Client, req.Session)
+// bound returns the arguments and the Session that they are about; nil if the
+// request is bound to none.
+func (m control) bound(req *mcp.Request, raw json.RawMessage) (controlArgs, *session.Session, error) {
+	a, err := decode[controlArgs](raw)
+	if err != nil {
+		return a, nil, err
+	}
+	s, err := call.Bind(m.r, req.Client, cmp.Or(a.Session, req.Session))
+	return a, s, err
+}
+
+func (m control) show(_ context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+	_, s, err := m.bound(req, raw)
 	if err != nil {
 		return nil, err
 	}
+	all := m.list(req.Client)
 	for i := range all {
 		if s == nil {
-			continue
+			break
 		}
-		if on, said := s.Switched(all[i].Name); said {
+		if on, said := s.Switched(all[i].Name); said && all[i].Failed == "" {
 			all[i].On, all[i].Session = on, true
 		}
 	}
@@ -89,7 +99,7 @@ func (m control) off(ctx context.Context, req *mcp.Request, raw json.RawMessage)
 }
 
 func (m control) set(ctx context.Context, req *mcp.Request, raw json.RawMessage, on bool) (any, error) {
-	a, err := decode[struct{ Module string }](raw)
+	a, s, err := m.bound(req, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +113,9 @@ func (m control) set(ctx context.Context, req *mcp.Request, raw json.RawMessage,
 		return nil, fault.New(fault.Unreachable, name, "the module cannot be had: %s", all[i].Failed)
 	case name == ControlName && !on:
 		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: name, Msg: "nothing could switch it on again", Hint: "Leave it on, or remove the session."}
-	}
-	s, err := m.bound(req)
-	if err != nil {
-		return nil, err
+	case s == nil:
+		return nil, &fault.Error{Kind: fault.SessionRequired, Msg: "what is switched is kept in a session, and this request is bound to none",
+			Hint: "Name one: the argument session, or the header Stoa-Session."}
 	}
 	if err := s.Switch(ctx, name, on); err != nil {
 		return nil, err

@@ -42,7 +42,8 @@ type Tool struct {
 type Answer struct {
 	Data    any // encoded as JSON, or raw as json.RawMessage; nil means null
 	Message string
-	// SaveAs asks the caller's door to keep Data under this name.
+	// SaveAs asks that Data be kept under this name: what is answered is then
+	// {"result": Data, "saveAs": SaveAs}, and kept where there is a Session.
 	SaveAs string
 }
 
@@ -175,47 +176,44 @@ func (m *Module) call(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	if args == nil {
 		args = []byte("{}")
 	}
-	e, saveAs := t.answer(ctx, req, args)
+	e := t.answer(ctx, req, args)
 	if ctx.Err() != nil {
 		return mcp.Response{}, context.Cause(ctx)
 	}
-	raw := e.Result()
-	if saveAs != "" {
-		raw = wire.Edit(nil, raw, wire.Change{Name: "_meta", Value: append(append([]byte(`{"`+MetaSaveAs+`":`), wire.Quote(saveAs)...), '}')})
-	}
-	return result(req, raw)
+	return result(req, e.Result())
 }
 
-// MetaSaveAs is how the result of a built-in tool asks to be kept.
-const MetaSaveAs = "stoa/saveAs"
-
 // answer runs a tool and makes an envelope of what it returned.
-func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) (e envelope.Envelope, saveAs string) {
+func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) envelope.Envelope {
 	if faults := t.schema.Validate(args); len(faults) > 0 {
 		text := "the arguments do not fit:"
 		for _, f := range faults {
 			text += " " + f.Pointer + " " + f.Message + ";"
 		}
-		return envelope.Bad(fault.New(fault.InvalidArguments, t.Name, "%s", strings.TrimSuffix(text, ";")).With("faults", faults)), ""
+		return envelope.Bad(fault.New(fault.InvalidArguments, t.Name, "%s", strings.TrimSuffix(text, ";")).With("faults", faults))
 	}
 	value, err := t.run(ctx, req, args)
 	if err != nil {
-		return envelope.Bad(err), ""
+		return envelope.Bad(err)
 	}
 	a, ok := value.(Answer)
 	if !ok {
 		a = Answer{Data: value}
 	}
 	if a.Data == nil {
-		return envelope.Good(nil, a.Message), a.SaveAs
+		return envelope.Good(nil, a.Message)
 	}
 	raw, ok := a.Data.(json.RawMessage)
 	if !ok {
 		if raw, err = json.Marshal(a.Data); err != nil {
-			return envelope.Bad(fault.New(fault.Internal, t.Name, "the answer could not be encoded").Because(err)), ""
+			return envelope.Bad(fault.New(fault.Internal, t.Name, "the answer could not be encoded").Because(err))
 		}
 	}
-	return envelope.Good(raw, a.Message), a.SaveAs
+	if a.SaveAs != "" {
+		raw = append(append([]byte(`{"result":`), raw...), `,"saveAs":`...)
+		raw = append(wire.AppendString(raw, a.SaveAs), '}')
+	}
+	return envelope.Good(raw, a.Message)
 }
 
 // run calls the tool, whose mistakes must not take the hub down.

@@ -25,7 +25,7 @@ func (r *Registry) Resolve(ctx context.Context, principal string, s *Session, ar
 		return args, nil, nil
 	}
 	active := s != nil && s.Refers()
-	out, _, err = Resolve(args, max, func(ref Reference) ([]byte, error) {
+	out, _, err = resolve(args, max, active, func(ref Reference) ([]byte, error) {
 		from := s
 		if ref.Session != "" {
 			if from = r.Find(principal, ref.Session); from == nil {

@@ -41,10 +41,15 @@ var ErrLiteral = errors.New("no reference")
 // deeper than a message may be is a Limit fault, found before anything is
 // built; arguments into which nothing is put are not held to it. used counts the references that were replaced.
 func Resolve(args []byte, max int, value func(Reference) ([]byte, error)) (out []byte, used int, err error) {
+	return resolve(args, max, true, value)
+}
+
+// resolve is Resolve that leaves escaped references alone unless told.
+func resolve(args []byte, max int, unescape bool, value func(Reference) ([]byte, error)) (out []byte, used int, err error) {
 	if !HasReference(args) {
 		return args, 0, nil
 	}
-	r := resolver{args: args, value: value, size: len(args), max: max}
+	r := resolver{args: args, unescape: unescape, value: value, size: len(args), max: max}
 	if err := wire.Walk(args, r.enter, r.leave); err != nil {
 		return nil, 0, fault.New(fault.InvalidArguments, "", "the arguments are not JSON: %v", err).Because(err)
 	}
@@ -63,15 +68,16 @@ func Resolve(args []byte, max int, value func(Reference) ([]byte, error)) (out [
 }
 
 type resolver struct {
-	args    []byte
-	value   func(Reference) ([]byte, error)
-	max     int
-	size    int // of the result
-	used    int
-	splices []splice
-	known   map[string][]byte // nil data: the reference is bad, or none
-	bad     []badReference
-	err     error
+	args     []byte
+	unescape bool // escaped references lose an @
+	value    func(Reference) ([]byte, error)
+	max      int
+	size     int // of the result
+	used     int
+	splices  []splice
+	known    map[string][]byte // nil data: the reference is bad, or none
+	bad      []badReference
+	err      error
 }
 
 func (r *resolver) enter(n wire.Node) wire.Next {
@@ -86,6 +92,7 @@ func (r *resolver) enter(n wire.Node) wire.Next {
 	s, _ := wire.String(raw)
 	ref, isRef, isEscape := active(s)
 	switch {
+	case isEscape && !r.unescape:
 	case isEscape:
 		r.add(splice{start: n.Start + 1, end: n.Start + 1 + at})
 	case isRef:
