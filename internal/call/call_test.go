@@ -217,7 +217,7 @@ func TestFaultsAModelCanRepairBecomeResults(t *testing.T) {
 	repairable := fault.New(fault.InvalidArguments, "u__t", "the path is missing").With("faults", []string{"a"})
 	for era, extra := range map[mcp.Era]map[string]any{mcp.Legacy: {}, mcp.Modern: {"resultType": "complete"}} {
 		req := &mcp.Request{Method: "tools/call", Client: &mcp.Client{Era: era}}
-		resp, err := AsResult(req, repairable)
+		resp, err := AsResult(req, nil, repairable)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestFaultsAModelCanRepairBecomeResults(t *testing.T) {
 			"unknown tool":    {"tools/call", fault.New(fault.UnknownTool, "x", "unknown")},
 		} {
 			req.Method = tc.method
-			if resp, err := AsResult(req, tc.err); err != tc.err || resp.Result != nil {
+			if resp, err := AsResult(req, nil, tc.err); err != tc.err || resp.Result != nil {
 				t.Errorf("%s can do about became %s, %v", name, resp.Result, err)
 			}
 		}

@@ -1,15 +1,17 @@
 package call
 
 import (
-	"encoding/json"
-
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
-// AsResult turns a fault that a model can repair into the result of a tool
-// call, for merged faces. Other errors are returned as they are.
-func AsResult(req *mcp.Request, err error) (mcp.Response, error) {
+// AsResult turns a fault that a model can repair into the result of a call of
+// that tool, for merged faces: in the form in which the tool answers, if that
+// is ours. Other errors are returned as they are.
+func AsResult(req *mcp.Request, it *catalog.Item, err error) (mcp.Response, error) {
 	if err == nil || req.Method != "tools/call" {
 		return mcp.Response{}, err
 	}
@@ -17,22 +19,15 @@ func AsResult(req *mcp.Request, err error) (mcp.Response, error) {
 	if !f.Kind.Info().Model {
 		return mcp.Response{}, err
 	}
-	type text struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+	modern := req.Client.Era == mcp.Modern
+	result := envelope.Bad(f).Result()
+	if it == nil || !it.Handling.Envelope {
+		result = wire.AppendString([]byte(`{"content":[{"type":"text","text":`), f.Text()+"\n"+f.Advice())
+		result = append(result, `}],"isError":true}`...)
 	}
-	var object json.RawMessage = f.Wire(req.Client.Era == mcp.Modern)
-	result := map[string]any{
-		"content": []text{{"text", f.Text() + "\n" + f.Advice()}},
-		"isError": true,
-		"_meta":   map[string]any{"stoa/error": object},
+	changes := []wire.Change{{Name: "_meta", Value: wire.EditFields(nil, nil, wire.Change{Name: "stoa/error", Value: f.Wire(modern)})}}
+	if modern {
+		changes = append(changes, wire.Change{Name: "resultType", Value: []byte(`"complete"`)})
 	}
-	if req.Client.Era == mcp.Modern {
-		result["resultType"] = "complete"
-	}
-	b, merr := json.Marshal(result)
-	if merr != nil {
-		return mcp.Response{}, err
-	}
-	return mcp.Response{Result: b}, nil
+	return mcp.Response{Result: wire.Edit(nil, result, changes...)}, nil
 }

@@ -24,7 +24,8 @@ func (g *Gateway) Stateful(session string) mcp.Handler { return &face{g, session
 func (g *Gateway) Call(ctx context.Context, req *mcp.Request, cards bool) (mcp.Response, error) {
 	p := g.party(req.Client, req.Session)
 	p.stateful, p.references, p.cards = true, true, cards
-	return g.named(ctx, req, p, catalog.Tool)
+	resp, _, err := g.named(ctx, req, p, catalog.Tool)
+	return resp, err
 }
 
 func (f *face) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {

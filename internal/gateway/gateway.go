@@ -79,13 +79,14 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 	case "resources/templates/list":
 		return g.list(ctx, req, p, catalog.Template)
 	case "tools/call":
-		resp, err := g.named(ctx, req, p, catalog.Tool)
+		resp, it, err := g.named(ctx, req, p, catalog.Tool)
 		if err != nil {
-			return call.AsResult(req, err)
+			return call.AsResult(req, it, err)
 		}
 		return resp, nil
 	case "prompts/get":
-		return g.named(ctx, req, p, catalog.Prompt)
+		resp, _, err := g.named(ctx, req, p, catalog.Prompt)
+		return resp, err
 	case "resources/read":
 		return g.read(ctx, req, p)
 	case "completion/complete":
@@ -224,22 +225,24 @@ func (g *Gateway) stale(snap *catalog.Snapshot, p party) (names []string) {
 	return names
 }
 
-// named answers tools/call and prompts/get.
-func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalog.Kind) (mcp.Response, error) {
+// named answers tools/call and prompts/get, and tells what was found by the
+// name.
+func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalog.Kind) (mcp.Response, *catalog.Item, error) {
 	name, ok := req.Text("name")
 	if !ok || name == "" {
-		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
+		return mcp.Response{}, nil, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
 	}
 	it, err := g.find(ctx, p, k, name)
 	if err != nil {
-		return mcp.Response{}, err
+		return mcp.Response{}, nil, err
 	}
 	u := g.pool.Get(it.Upstream)
 	if u == nil {
-		return mcp.Response{}, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
+		return mcp.Response{}, nil, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
 	}
-	return g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name,
+	resp, err := g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name,
 		Kept: true, References: p.references, Stateful: p.stateful, Cards: p.cards, Told: p.told})
+	return resp, it, err
 }
 
 // find looks a name up. If it is not there, upstreams whose catalogue has not
