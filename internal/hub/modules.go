@@ -102,7 +102,7 @@ func (h *Hub) setModules(cfg *config.Config) error {
 // would else take what was put in for references again.
 func handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
-	return catalog.Handling{Envelope: true, ResultSaveAs: true, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+	return catalog.Handling{Envelope: true, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
 		NoReferences: tool == modules.BatchName || tool == "task_start"}
 }
 
