@@ -15,6 +15,7 @@ func TestMain(m *testing.M) {
 	peer.Main()
 	storetest.Child()
 	sdkMain()
+	durableMain()
 	goleak.VerifyTestMain(m)
 }
 

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // roles are what the test binary does when it is started as a child.
-var roles = map[string]func(dir string){}
+var roles = map[string]func(dir string){"disk": roleDisk}
 
 // soak chooses the long form of a test.
 func soak(short, long int) int {

@@ -1,0 +1,189 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+// What is needed no longer goes from the store, however much it is, and nothing
+// else does.
+func TestSparesAreRemoved(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{History: 1})
+	s := bind(t, r, "p", "s")
+	ctx := ctxFor(t, 100*time.Second)
+	const n = 1500
+	for i := range n {
+		store1(t, s, fmt.Sprint("v", i%3), fmt.Sprint(i))
+		if i%100 == 50 {
+			if err := s.Remove(ctx, "v0"); err != nil {
+				t.Fatal(err)
+			}
+			store1(t, s, "v0", `"again"`)
+		}
+	}
+	start := time.Now()
+	// opened, three values and the entry that told of the last removal
+	eventually(t, 60*time.Second, "five entries are left", func() bool { u, _ := usage(t, r); return u.Entries == 5 })
+	t.Logf("%d spare entries were removed %v after the last write", n, time.Since(start))
+	r = reopened(t, st, r)
+	holds(t, bind(t, r, "p", "s"), "v1", "1498")
+	holds(t, bind(t, r, "p", "s"), "v2", "1499")
+}
+
+// What a process did not come to remove, the next one does.
+func TestSparesAreFoundAgain(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	first := registry(t, st, Options{History: 1})
+	first.Close() // removes nothing more, but can be written to
+	s := bind(t, first, "p", "s")
+	const n = 2000
+	for i := range n {
+		store1(t, s, "v", fmt.Sprint(i))
+	}
+	store1(t, s, "big", text(600_000, 1))
+	store1(t, s, "big", text(600_000, 2))
+	if err := s.Remove(ctxFor(t, 20*time.Second), "big"); err != nil {
+		t.Fatal(err)
+	}
+	if u, b := usage(t, first); u.Entries != n+4 || b.Entries == 0 {
+		t.Fatalf("%d entries, %d of blobs", u.Entries, b.Entries)
+	}
+	r := reopened(t, st, first)
+	start := time.Now()
+	eventually(t, 60*time.Second, "three entries and no blob are left", func() bool { u, b := usage(t, r); return u.Entries == 3 && b.Entries == 0 })
+	t.Logf("%d spare entries were removed %v after the start", n+2, time.Since(start))
+	holds(t, bind(t, reopened(t, st, r), "p", "s"), "v", fmt.Sprint(n-1))
+}
+
+// entry appends to a Session's log as no Session does.
+func entry(t *testing.T, r *Registry, id string, data string) {
+	t.Helper()
+	if _, err := r.disk.Load().log.AppendAny(ctxFor(t, 20*time.Second), subject(id), []byte(data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Entries that cannot be read, or are of a kind that is not known yet, cost
+// nothing but themselves.
+func TestUnreadableEntries(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{})
+	s := bind(t, r, "p", "s")
+	store1(t, s, "v", "1")
+	for _, odd := range []string{"", "not json", `{"k":"put"}`, `{"k":"put","value":7}`, `{"k":"future","x":1}`, "\n\n", `[]`} {
+		entry(t, r, s.ID(), odd)
+		// To the live one it comes as a conflict, to the next as it reads.
+		again := registry(t, st, Options{})
+		holds(t, bind(t, again, "p", "s"), "v", "1")
+		store1(t, bind(t, again, "p", "s"), "w", `"`+strings.Repeat("x", len(odd))+`"`)
+	}
+	store1(t, s, "v", "2")
+	holds(t, s, "w", `"xx"`)
+	r = reopened(t, st, r)
+	holds(t, bind(t, r, "p", "s"), "v", "2")
+}
+
+// A Session whose first entry is lost is found by who knows its key, and
+// expires like others.
+func TestOwnerIsLost(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{})
+	ctx := ctxFor(t, 20*time.Second)
+	for _, name := range []string{"read", "written", "idle"} {
+		store1(t, bind(t, r, "p", name), "v", `"`+name+`"`)
+		first := uint64(0)
+		err := r.disk.Load().log.Scan(ctx, subject(ID("p", name)), 0, func(e store.Entry) error {
+			if first == 0 {
+				first = e.Seq
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.disk.Load().log.Delete(ctx, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Close()
+	r = registry(t, st, Options{Timeout: time.Hour})
+	if all := r.All(func(string) bool { return true }); len(all) != 0 {
+		t.Errorf("it is not known whose they are, and yet: %v", all)
+	}
+	for _, principal := range []string{"q", ""} {
+		if _, err := bind(t, r, principal, "read").Value("v"); err == nil {
+			t.Errorf("%q reads what is p's", principal)
+		}
+	}
+	holds(t, bind(t, r, "p", "read"), "v", `"read"`)
+	if v := store1(t, bind(t, r, "p", "written"), "v", "2"); v.Version != 2 {
+		t.Errorf("%+v", v)
+	}
+	if all := r.All(func(string) bool { return true }); len(all) != 2 || all[0].Name() != "read" || all[0].Info().Created.IsZero() {
+		t.Errorf("%v", all)
+	}
+	r.Sweep(ctx, time.Now().Add(2*time.Hour))
+	if u, _ := usage(t, r); u.Entries != 0 {
+		t.Errorf("%d entries are left", u.Entries)
+	}
+}
+
+// A process that died in the midst of a Session's end: the next one brings it
+// to its end, and the name is free.
+func TestEndIsBroughtToItsEnd(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{})
+	s := bind(t, r, "p", "s")
+	store1(t, s, "v", text(600_000, 1))
+	entry(t, r, s.ID(), `{"k":"ended","e":"x","t":"2026-01-01T00:00:00Z"}`)
+	if v := store1(t, s, "w", "1"); v.Version != 1 { // the live one finds it too
+		t.Errorf("%+v", v)
+	}
+	if _, err := s.Value("v"); err == nil {
+		t.Error("a value is there that went with its session")
+	}
+	entry(t, r, s.ID(), `{"k":"ended","e":"y","t":"2026-01-01T00:00:00Z"}`)
+	again := registry(t, st, Options{})
+	if again.Find("p", "s") != nil {
+		t.Error("it had ended")
+	}
+	if u, b := usage(t, again); u.Entries != 0 || b.Entries != 0 {
+		t.Errorf("%d entries, %d of blobs are left", u.Entries, b.Entries)
+	}
+	store1(t, bind(t, again, "p", "s"), "x", "1")
+	holds(t, bind(t, registry(t, st, Options{}), "p", "s"), "x", "1")
+}
+
+// Somebody wipes the engine while the hub runs: nothing of what was is given
+// to anybody, and the hub can be used.
+func TestWiped(t *testing.T) {
+	srv := storetest.StartServer(t)
+	st := storetest.Open(t, store.Options{URL: srv.URL})
+	r := registry(t, st, Options{})
+	a, b := bind(t, r, "a", "s"), bind(t, r, "b", "s")
+	for i := range 5 {
+		store1(t, a, "v", fmt.Sprintf(`"of a, %d"`, i))
+	}
+	if err := r.disk.Load().log.Purge(ctxFor(t, 20*time.Second), ""); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		data := fmt.Sprintf(`"of b, %d"`, i)
+		store1(t, b, "v", data)
+		holds(t, b, "v", data)
+	}
+	if v := store1(t, a, "w", "1"); v.Version != 1 {
+		t.Errorf("%+v", v)
+	}
+	holds(t, a, "w", "1")
+	if _, err := a.Value("v"); err == nil {
+		t.Error("a value is listed that is nowhere")
+	}
+	reopened(t, st, r)
+}
