@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/schema"
@@ -88,7 +90,18 @@ func (c *callCmd) outgoing(ctx context.Context, s std, f *face) (*mcp.Outgoing, 
 	o.Name = c.Name
 	o.Headers = mirrored(def.InputSchema, args)
 	o.Token = []byte("1") // a tool that tells its progress is given more time
+	descend(o)
 	return o, nil
+}
+
+// descend makes a call that an agent's command makes one of the call that the
+// agent serves: in its chain, so that loops end, and in its trace.
+func descend(o *mcp.Outgoing) {
+	for name, variable := range map[string]string{call.MetaChain: "STOA_CHAIN", "traceparent": "TRACEPARENT", "tracestate": "TRACESTATE"} {
+		if value := os.Getenv(variable); value != "" {
+			o.Annotate(name, wire.Quote(value))
+		}
+	}
 }
 
 // find returns the definition of the tool that is meant, in any form of name

@@ -75,7 +75,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	env.Defer(func() { endHub(filepath.Join(env.WorkDir, "data")) })
 	noisy := peer.Spec{Name: "noisy", Tools: []peer.Tool{{Name: "hello"}}, Quirks: peer.Quirks{Garbage: true, StderrNoise: 5}}
-	quiet := peer.Spec{Name: "quiet", Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "echo"}, {Name: "only"}}}
+	quiet := peer.Spec{Name: "quiet", Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "echo"}, {Name: "only", Behaviour: peer.Do(peer.Params)}}}
 	odd := peer.Spec{Name: "odd", Tools: []peer.Tool{
 		{Name: "a.b"}, {Name: "bad", RawDefinition: `{"name":"bad","inputSchema":{"type":"object","properties":{"x":{"type":"nonsense"}}}}`}, {Name: "bare", RawDefinition: `{"name":"bare"}`},
 	}}
