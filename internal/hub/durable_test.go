@@ -146,8 +146,8 @@ func (d *durable) said(t *testing.T) string {
 	return string(b)
 }
 
-// answered is what a built-in tool said.
-type answered struct {
+// reply is what a built-in tool said.
+type reply struct {
 	Success bool
 	Data    json.RawMessage
 	Error   string
@@ -157,39 +157,39 @@ var errRefused = errors.New("the tool said no")
 
 // tool calls a built-in tool in a Session. An error that is not errRefused means
 // that nobody knows what came of it.
-func (d *durable) tool(c *http.Client, session, name, args string) (answered, error) {
+func (d *durable) tool(c *http.Client, session, name, args string) (reply, error) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + hubtest.ToolParams(name, args) + `}`
 	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.address()+"/mcp", strings.NewReader(body))
 	if err != nil {
-		return answered{}, err
+		return reply{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Stoa-Session", session)
 	resp, err := c.Do(req)
 	if err != nil {
-		return answered{}, err
+		return reply{}, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answered{}, err
+		return reply{}, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return answered{}, fmt.Errorf("status %d: %.200s", resp.StatusCode, b)
+		return reply{}, fmt.Errorf("status %d: %.200s", resp.StatusCode, b)
 	}
 	if _, event, ok := bytes.Cut(b, []byte("data: ")); ok { // the only event of a stream
 		b, _, _ = bytes.Cut(event, []byte("\n"))
 	}
 	m, err := hubtest.ParseMessage(b)
 	if err != nil {
-		return answered{}, err
+		return reply{}, err
 	}
-	var a answered
+	var a reply
 	if err := json.Unmarshal([]byte(m.Text()), &a); err != nil {
-		return answered{}, fmt.Errorf("%s: %w: %.300s", name, err, m.Raw)
+		return reply{}, fmt.Errorf("%s: %w: %.300s", name, err, m.Raw)
 	}
 	if !a.Success {
 		return a, fmt.Errorf("%w: %s", errRefused, a.Error)

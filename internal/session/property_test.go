@@ -27,7 +27,7 @@ func journal(t *rapid.T) []*event {
 	for i := range rapid.IntRange(1, 60).Draw(t, "length") {
 		at = at.Add(time.Duration(rapid.IntRange(0, 1000).Draw(t, "pause")) * time.Millisecond)
 		e := &event{Kind: rapid.SampledFrom([]string{put, put, put, removed, touched, switched, opened, ended}).Draw(t, "kind"), ID: fmt.Sprint(i), Time: at}
-		if i == 0 {
+		if i == 0 || out[i-1].Kind == ended { // nothing else can follow
 			e.Kind = opened
 		}
 		switch e.Kind {

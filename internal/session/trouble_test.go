@@ -109,8 +109,14 @@ func TestClusterLost(t *testing.T) {
 	c.Restart(t, (leader+1)%3)
 	eventually(t, 60*time.Second, "it can be written to again", func() bool { return l.put(ctx) == nil })
 	insist(t, func() error { return l.check(ctx, l.s) })
-	again := registry(t, st, Options{})
-	insist(t, func() error { return l.check(ctx, bind(t, again, "p", "s")) })
+	insist(t, func() error {
+		again, err := Open(ctx, st, Options{})
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		return l.check(ctx, bind(t, again, "p", "s"))
+	})
 }
 
 // Whoever asked may go away at any moment; what it asked for is stored whole
