@@ -19,8 +19,9 @@ import (
 
 type callCmd struct {
 	reach
-	agentFlag
+	faceFlags
 	asJSON
+	SaveAs  string        `help:"Keep the result in the session under this name; needs --session." placeholder:"NAME"`
 	Timeout time.Duration `help:"Give up after this time; without it the hub decides." placeholder:"30s"`
 	Name    string        `arg:"" help:"Name of the tool, as in stoa tools."`
 	Args    []string      `arg:"" optional:"" name:"arguments" help:"key=value pairs, or one of a JSON object, @file and - (stdin)."`
@@ -29,6 +30,7 @@ type callCmd struct {
 func (c *callCmd) Help() string {
 	return `The value of key=value is text where the tool's schema allows text, else JSON if it is valid JSON (n=3, ok=true, tags='["a"]'), else text. ` +
 		`key:=JSON is always JSON, key.sub=value sets a member of an object, and a key that is an array may be given more than once. ` +
+		`In a session (--session), the text @name or @name.path in a value stands for what is kept there; --save-as keeps the result, and long results are kept anyway and shown as a card. ` +
 		`The exit code is 3 if the tool itself reports an error.`
 }
 
@@ -44,6 +46,9 @@ func (c *callCmd) server() string {
 }
 
 func (c *callCmd) Run(ctx context.Context, s std) error {
+	if c.SaveAs != "" && c.Session == "" {
+		return failed(exitUsage, "Name one with --session; it comes to be with the first thing that is kept.", "--save-as needs a session to keep the result in")
+	}
 	hub, face, err := c.dial(ctx, s, &c.reach, c.server())
 	if err != nil {
 		return doing("call", c.Name, err)
@@ -89,6 +94,9 @@ func (c *callCmd) outgoing(ctx context.Context, s std, f *face) (*mcp.Outgoing, 
 	o.Replace("arguments", args)
 	o.Name = c.Name
 	o.Headers = mirrored(def.InputSchema, args)
+	if c.SaveAs != "" {
+		o.Annotate("stoa/saveAs", wire.Quote(c.SaveAs))
+	}
 	o.Token = []byte("1") // a tool that tells its progress is given more time
 	descend(o)
 	return o, nil

@@ -32,6 +32,8 @@ type grammar struct {
 	Resources resourcesCmd `cmd:"" help:"List resources, or read one."`
 	Prompts   promptsCmd   `cmd:"" help:"List prompts, or get one."`
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
+	Sessions  sessionsCmd  `cmd:"" help:"List, show, export or remove sessions and what they hold."`
+	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
 	Doctor    doctorCmd    `cmd:"" help:"Examine the servers as a client would, and say what to do."`
 	Logs      logsCmd      `cmd:"" help:"Show the hub's log files, also when it does not run."`
 	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`

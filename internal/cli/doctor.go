@@ -22,7 +22,7 @@ type doctorCmd struct {
 }
 
 func (c *doctorCmd) Help() string {
-	return "Every server is asked as a client would ask it. The exit code is 0 if all is well and 1 if something needs a person; notes are no reason for that."
+	return "The hub says how its store and modules do; every server is asked as a client would ask it. The exit code is 0 if all is well and 1 if something needs a person; notes are no reason for that."
 }
 
 // How serious a finding is.
@@ -55,6 +55,7 @@ type diagnosis struct {
 	Findings     []finding `json:"findings"`
 
 	offered []tool
+	hub     *hubReport // if it is the hub itself
 }
 
 func (d *diagnosis) find(level, do, format string, args ...any) {
@@ -95,16 +96,20 @@ func (c *doctorCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return fmt.Errorf("examine the servers: list all tools: %w", err)
 	}
+	about := hub.examineHub(ctx)
 	for _, d := range all {
 		for _, t := range d.offered {
-			d.tool(t, merged)
+			d.tool(t, merged, about.hub.off[d.Name])
 		}
 	}
+	if c.Name != "" {
+		about = nil
+	}
 	well := len(slices.DeleteFunc(slices.Clone(all), func(d *diagnosis) bool { return !d.well() }))
-	if err := c.show(s, all, well); err != nil {
+	if err := c.show(s, about, all, well); err != nil {
 		return err
 	}
-	if well < len(all) {
+	if well < len(all) || about != nil && !about.well() {
 		return &failure{err: errSilent, code: exitFailed}
 	}
 	return nil
@@ -168,10 +173,11 @@ func (c *client) mergedNames(ctx context.Context) (map[string]bool, error) {
 	return names, err
 }
 
-// tool looks at one definition.
-func (d *diagnosis) tool(t tool, merged map[string]bool) {
+// tool looks at one definition. off means that the server is switched off.
+func (d *diagnosis) tool(t tool, merged map[string]bool, off bool) {
 	plain, exposed := d.Name+"__"+t.Name, catalog.Expose(d.Name, t.Name)
 	switch {
+	case off:
 	case !merged[exposed]:
 		d.find(isNote, "", "tool %s is not offered as %s: the config gives it another name, or its definition has just changed", t.Name, exposed)
 	case exposed != plain:

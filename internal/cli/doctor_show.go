@@ -6,9 +6,22 @@ import (
 	"time"
 )
 
-func (c *doctorCmd) show(s std, all []*diagnosis, well int) error {
+func (c *doctorCmd) show(s std, about *diagnosis, all []*diagnosis, well int) error {
 	if c.JSON {
-		return s.json(map[string]any{"ok": well == len(all), "servers": all})
+		out := struct {
+			OK      bool         `json:"ok"`
+			Servers []*diagnosis `json:"servers"`
+			Hub     *hubReport   `json:"hub,omitempty"`
+		}{well == len(all) && (about == nil || about.well()), all, nil}
+		if about != nil {
+			out.Hub = about.hub
+		}
+		return s.json(out)
+	}
+	if about != nil {
+		if err := about.print(s); err != nil {
+			return err
+		}
 	}
 	for _, d := range all {
 		if err := d.print(s); err != nil {
@@ -53,6 +66,9 @@ func (d *diagnosis) print(s std) error {
 
 // summary is what a client sees, in a line.
 func (d *diagnosis) summary() string {
+	if d.hub != nil {
+		return d.hub.summary()
+	}
 	if len(d.Eras) == 0 {
 		return ""
 	}

@@ -11,25 +11,48 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// agentFlag chooses between the merged face and that of one server.
-type agentFlag struct {
-	Agent string `help:"Ask this agent by itself, under the names it gives." placeholder:"NAME"`
+// faceFlags choose between the merged face, that of a session and that of one
+// server.
+type faceFlags struct {
+	Agent   string `help:"Ask this agent by itself, under the names it gives." placeholder:"NAME"`
+	Session string `help:"Work in the session of this name: with its values and what is switched on in it." placeholder:"NAME"`
 }
 
-func (f *agentFlag) path() string {
-	if f.Agent == "" {
-		return "/mcp"
+func (f *faceFlags) path() string {
+	switch {
+	case f.Agent != "":
+		return "/mcps/" + url.PathEscape(f.Agent) + "/mcp"
+	case f.Session != "":
+		return "/s/" + url.PathEscape(f.Session) + "/mcp"
 	}
-	return "/mcps/" + url.PathEscape(f.Agent) + "/mcp"
+	return "/mcp"
+}
+
+// check says what is wrong with the flags.
+func (f *faceFlags) check() error {
+	switch {
+	case f.Session == "":
+		return nil
+	case f.Agent != "":
+		return failed(exitUsage, "Leave one of them out.", "--agent and --session exclude each other: an agent by itself has no sessions")
+	}
+	return checkSession(f.Session)
 }
 
 // dial opens the face, and the hub before it.
-func (f *agentFlag) dial(ctx context.Context, s std, r *reach, only string) (*client, *face, error) {
+func (f *faceFlags) dial(ctx context.Context, s std, r *reach, only string) (*client, *face, error) {
+	if err := f.check(); err != nil {
+		return nil, nil, err
+	}
 	if f.Agent != "" {
 		only = f.Agent
 		routed(r)
 	}
-	c, err := r.open(ctx, s, only)
+	open := r.open
+	if f.Session != "" {
+		open = r.keeping
+	}
+	c, err := open(ctx, s, only)
 	if err != nil {
 		return nil, nil, err
 	}

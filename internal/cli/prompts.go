@@ -15,7 +15,7 @@ type promptsCmd struct {
 
 type promptsListCmd struct {
 	reach
-	agentFlag
+	faceFlags
 	asJSON
 }
 
@@ -71,7 +71,7 @@ func (c *promptsListCmd) Run(ctx context.Context, s std) error {
 
 type promptsGetCmd struct {
 	reach
-	agentFlag
+	faceFlags
 	asJSON
 	Name string   `arg:"" help:"Name of the prompt, as in stoa prompts."`
 	Args []string `arg:"" optional:"" name:"arguments" help:"key=value pairs."`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,8 +35,44 @@ const probeTime = 3 * time.Second
 // open finds the hub to ask, or opens a temporary one. If that has a server
 // called only, it starts no other.
 func (r *reach) open(ctx context.Context, s std, only string) (*client, error) {
+	c, cfg, notes, err := r.find(ctx)
+	if c != nil || err != nil {
+		return c, err
+	}
+	return openTemporary(ctx, s, cfg, notes, temporary{only: only, verbose: r.Verbose})
+}
+
+// keeping is open for commands that need what a hub keeps: one that is opened
+// for the command uses the data folder.
+func (r *reach) keeping(ctx context.Context, s std, only string) (*client, error) {
+	c, cfg, notes, err := r.find(ctx)
+	if c != nil || err != nil {
+		return c, err
+	}
+	return openTemporary(ctx, s, cfg, notes, temporary{only: only, verbose: r.Verbose, keeps: true, token: r.Token})
+}
+
+// kept is keeping for commands that only look at what is kept: no server is
+// started.
+func (r *reach) kept(ctx context.Context, s std) (*client, error) {
+	c, cfg, _, err := r.find(ctx)
+	if c != nil || err != nil {
+		return c, err
+	}
+	bare := *cfg
+	bare.Servers, bare.Modules = nil, config.Modules{}
+	// Looking must not make a folder.
+	_, err = os.Stat(hub.StoreDir(cfg.Data))
+	keeps := err == nil || cfg.Store.URL != ""
+	return openTemporary(ctx, s, &bare, nil, temporary{verbose: r.Verbose, keeps: keeps, token: r.Token})
+}
+
+// find returns a client of the hub that runs, or else the config to open one
+// by.
+func (r *reach) find(ctx context.Context) (*client, *config.Config, []config.Note, error) {
 	if r.Hub != "" {
-		return r.remote(ctx, r.Hub, r.Token)
+		c, err := r.remote(ctx, r.Hub, r.Token)
+		return c, nil, nil, err
 	}
 	cfg, notes, err := r.load(nil)
 	data := r.Data
@@ -47,12 +84,9 @@ func (r *reach) open(ctx context.Context, s std, only string) (*client, error) {
 		data = os.Getenv("STOA_DATA")
 	}
 	if c, runErr := r.running(ctx, data); c != nil || runErr != nil {
-		return c, runErr
+		return c, nil, nil, runErr
 	}
-	if err != nil {
-		return nil, err
-	}
-	return openTemporary(ctx, s, cfg, notes, only, r.Verbose)
+	return nil, cfg, notes, err
 }
 
 // running returns a client of the hub that uses the data folder, or nil.
@@ -217,6 +251,65 @@ func (c *client) header() http.Header {
 	return h
 }
 
+// send makes a request of the hub's API. The answer's body is the caller's to
+// close; an answer that says no is an error.
+func (c *client) send(ctx context.Context, verb, path string, query url.Values, body []byte) (*http.Response, error) {
+	u := c.base.JoinPath(path)
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, verb, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = c.header()
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.RoundTrip(req)
+	if err != nil {
+		return nil, lost(ctx, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, lost(ctx, err)
+	}
+	return nil, refused(resp.StatusCode, text)
+}
+
+// ask makes a request of the hub's API and returns the answer.
+func (c *client) ask(ctx context.Context, verb, path string, query url.Values, body []byte) ([]byte, error) {
+	resp, err := c.send(ctx, verb, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, lost(ctx, err)
+	case len(b) > maxAnswer:
+		return nil, failed(exitFailed, "Ask for less of it, or ask the hub's API.", "the answer is longer than %d bytes", maxAnswer)
+	}
+	return b, nil
+}
+
+// maxAnswer bounds an answer that is read whole.
+const maxAnswer = 256 << 20
+
+// refused makes an error of an answer of the API that says no.
+func refused(status int, body []byte) error {
+	var answer struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Error == nil {
+		return failed(exitFailed, "Are the hub and this program of the same version?", "HTTP status %d %s", status, http.StatusText(status))
+	}
+	return refusal(answer.Error)
+}
+
 // get asks for a document of the hub.
 func (c *client) get(ctx context.Context, path string, header http.Header) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath(path).String(), nil)
@@ -252,20 +345,7 @@ func (c *client) probe(ctx context.Context) (identity, error) {
 
 // api asks for a document that needs a token.
 func (c *client) api(ctx context.Context, path string) ([]byte, error) {
-	status, body, err := c.get(ctx, path, c.header())
-	if err != nil {
-		return nil, lost(ctx, err)
-	}
-	if status == http.StatusOK {
-		return body, nil
-	}
-	var answer struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(body, &answer) != nil || answer.Error == nil {
-		return nil, failed(exitFailed, "Are the hub and this program of the same version?", "HTTP status %d %s", status, http.StatusText(status))
-	}
-	return nil, refusal(answer.Error)
+	return c.ask(ctx, http.MethodGet, path, nil, nil)
 }
 
 // dial opens a face of the hub.

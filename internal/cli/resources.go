@@ -16,7 +16,7 @@ type resourcesCmd struct {
 
 type resourcesListCmd struct {
 	reach
-	agentFlag
+	faceFlags
 	asJSON
 }
 
@@ -71,7 +71,7 @@ func (c *resourcesListCmd) Run(ctx context.Context, s std) error {
 
 type resourcesReadCmd struct {
 	reach
-	agentFlag
+	faceFlags
 	asJSON
 	URI string `arg:"" name:"uri" help:"URI of the resource."`
 }

@@ -38,8 +38,8 @@ const lastAnswers = 30 * time.Second
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 func (c *stdioCmd) Run(ctx context.Context, s std) error {
-	if c.Session != "" && !sessionName.MatchString(c.Session) {
-		return failed(exitUsage, "Use up to 128 letters, digits, _, and after the first character also - and .", "--session %q is no name of a session", c.Session)
+	if err := checkSession(c.Session); c.Session != "" && err != nil {
+		return err
 	}
 	cfg, notes, err := c.load(nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -22,35 +23,51 @@ import (
 // for the first time. Those that are fetched before they run need most of it.
 const settleTime = 60 * time.Second
 
+// temporary says what hub is opened for one command.
+type temporary struct {
+	only    string // the one server to start, if there is one of that name
+	verbose bool
+	keeps   bool   // it uses the data folder
+	token   string // then: whose sessions are meant; the folder's own if empty
+}
+
 // openTemporary opens a hub in this process and returns a client of it. It is
 // asked over HTTP like any other, but nobody else can reach it.
-func openTemporary(ctx context.Context, s std, cfg *config.Config, notes []config.Note, only string, verbose bool) (*client, error) {
-	if one := cfg.Server(only); one != nil {
-		part := *cfg
-		part.Servers = []config.Server{*one}
-		cfg = &part
+func openTemporary(ctx context.Context, s std, cfg *config.Config, notes []config.Note, o temporary) (*client, error) {
+	own := *cfg
+	own.Log.File.Enabled = false // they are for hubs that stay
+	if one := cfg.Server(o.only); one != nil {
+		own.Servers = []config.Server{*one}
 	}
+	cfg = &own
 	log := slog.New(slog.DiscardHandler)
-	if verbose {
+	if o.verbose {
 		tell(s, notes)
 		var err error
 		if log, err = obs.Logger(s.err, cfg.Log.Level, "text"); err != nil {
 			return nil, err
 		}
 	}
-	h, err := hub.Open(hub.Options{Config: cfg, Logger: log, Version: version(), Temporary: true})
+	h, err := hub.Open(hub.Options{Config: cfg, Logger: log, Version: version(), Temporary: !o.keeps})
+	if errors.Is(err, hub.ErrLocked) {
+		return nil, &failure{err: err, hint: "A hub is just starting or ending there, or another command uses the folder: try again. `stoa serve` serves many at once.", code: exitUnreachable}
+	}
 	if err != nil {
 		return nil, err
 	}
 	token := rand.Text()
-	h.Admit(token)
+	if !o.keeps {
+		h.Admit(token)
+	} else if token = o.token; token == "" {
+		token, _ = hub.LocalToken(cfg.Data) // without one the hub says what is missing
+	}
 	c := newClient(&url.URL{Scheme: "http", Host: "127.0.0.1"}, token)
 	c.after = append(c.after, h.Close)
 	if err := c.serveInside(h); err != nil {
 		c.close()
 		return nil, err
 	}
-	if isTerminal(s.err) {
+	if len(cfg.Servers) > 0 && isTerminal(s.err) {
 		s.note("no hub is running, so %s started for this command", started(cfg))
 	}
 	wait, cancel := context.WithTimeout(ctx, settleTime)

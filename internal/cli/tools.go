@@ -11,7 +11,7 @@ import (
 
 type toolsCmd struct {
 	reach
-	agentFlag
+	faceFlags
 	asJSON
 	Long   bool   `help:"Show whole descriptions and the arguments." short:"l"`
 	Filter string `arg:"" optional:"" help:"Only tools whose name or description has this in it; with * or ?, whose name has this form."`
