@@ -5,6 +5,8 @@
 // The table of package matrix, which internal/hub holds for our own peers and for go-sdk, is held here for the TypeScript
 // SDKs as clients and as servers.
 //
+// docs/tour.md is run here as a newcomer would run it, and must print what it shows.
+//
 // It owns the harness that starts those peers and the pinned list of them (npm/package-lock.json). It promises that
 // every process it starts has ended when its test ends, that no port is fixed, and that nothing outside temporary
 // folders is written. The hub is a black box: only its command line, its hub.json and its HTTP routes are used.
