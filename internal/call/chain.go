@@ -2,7 +2,10 @@ package call
 
 import (
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,11 +74,25 @@ func (d *Door) above(c *Call) ([]string, error) {
 	return k.Calls, nil
 }
 
+// ReadChain returns the calls of a chain, outermost first, for an agent that
+// wants to know which of its own calls another comes of. Only the hub that
+// signed the chain can tell whether it is true.
+func ReadChain(text string) []string {
+	body, ok := strings.CutPrefix(text, chainPrefix)
+	body, _, signed := strings.Cut(body, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(body)
+	var k chain
+	if !ok || !signed || err != nil || json.Unmarshal(raw, &k) != nil || len(k.Calls) > MaxChain {
+		return nil
+	}
+	return k.Calls
+}
+
 // wishes reads what the caller wants for this call, and how it comes to the
 // upstream's queue.
 func (d *Door) wishes(c *Call, t *tooled, m *upstream.Call) error {
 	if c.Upstream.Nests() {
-		m.Ticket = task.Ticket{Flow: flow(c.Req), Call: t.call, Above: t.above}
+		m.Ticket = task.Ticket{Flow: Flow(c.Req), Call: t.call, Above: t.above}
 	}
 	for _, f := range c.Req.Meta {
 		switch string(f.Name) {
@@ -103,8 +120,8 @@ func (d *Door) wishes(c *Call, t *tooled, m *upstream.Call) error {
 	return nil
 }
 
-// flow is on whose behalf calls wait in turn.
-func flow(req *mcp.Request) string {
+// Flow is on whose behalf calls wait in turn.
+func Flow(req *mcp.Request) string {
 	who := req.Client.Principal.Name
 	switch {
 	case req.Session != "":

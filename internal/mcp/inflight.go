@@ -114,7 +114,7 @@ func (p *pending) end() {
 // m belongs to the caller; what is kept is copied.
 func (p *pending) note(m *wire.Message, deliver func(method string, params []byte)) {
 	switch m.Method {
-	case noteProgress:
+	case NoteProgress:
 		if p.o.Token == nil {
 			return
 		}
@@ -301,7 +301,7 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 		}
 	}
 	switch m.Method {
-	case noteProgress:
+	case NoteProgress:
 		if id, ok := parseID(m.Param(metaProgress)); ok {
 			to(f.get(id))
 		}

@@ -64,7 +64,7 @@ func (s *sage) call(ctx context.Context, req *Request) (Response, error) {
 			c.Era, c.Version, c.Principal.Name, c.Connection != "", c.Info, c.Capabilities, req.Token, req.LogLevel, c.LogLevel())
 	case "speak":
 		for i := range 2 {
-			req.Stream.Notify(noteProgress, fmt.Appendf(nil, `{"progressToken":%s,"progress":%d}`, orNull(req.Token), i+1))
+			req.Stream.Notify(NoteProgress, fmt.Appendf(nil, `{"progressToken":%s,"progress":%d}`, orNull(req.Token), i+1))
 		}
 		return s.say(req, "spoken")
 	case "wait":

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
 )
 
 // Priority says whose turn comes sooner. None waits for ever: of ten turns a
@@ -138,6 +140,20 @@ func (q *Queue) Enter(ctx context.Context, t Ticket) (*Slot, error) {
 	place := q.arrived.Len()
 	q.mu.Unlock()
 	return q.wait(ctx, w, place)
+}
+
+// Await is Enter with bounded patience and with errors for callers: queue_full
+// with how the queue stands, or timeout, both about subject.
+func (q *Queue) Await(ctx context.Context, subject string, patience time.Duration, t Ticket) (*Slot, error) {
+	wait, cancel := context.WithTimeoutCause(ctx, patience, fault.New(fault.Timeout, subject, "waited %v in the queue", patience))
+	defer cancel()
+	slot, err := q.Enter(wait, t)
+	if errors.Is(err, ErrFull) {
+		s := q.Status()
+		return nil, fault.New(fault.QueueFull, subject, "the queue is full: %d wait, %d run", s.Queued, s.Running).
+			With("queued", s.Queued).With("running", s.Running).With("concurrency", s.Concurrency).With("capacity", s.Capacity)
+	}
+	return slot, err
 }
 
 // grant makes a slot. Called with mu held.

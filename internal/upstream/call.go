@@ -105,30 +105,13 @@ func (u *Upstream) allowed(c Call) error {
 // enqueue waits for the upstream to have room for a call. A caller that asked
 // for progress is told its place.
 func (u *Upstream) enqueue(ctx context.Context, o *mcp.Outgoing, t task.Ticket) (*task.Slot, error) {
-	errLate := fault.New(fault.Timeout, u.opts.Name, "waited %v in the queue", u.opts.Queue.Timeout)
-	wait, cancel := context.WithTimeoutCause(ctx, u.opts.Queue.Timeout, errLate)
-	defer cancel()
 	if o.Token != nil && o.Stream != nil {
 		t.Moved = func(place int) {
-			o.Stream.Notify("notifications/progress", waiting(o.Token, u.opts.Name, place))
+			o.Stream.Notify(mcp.NoteProgress, mcp.Waiting(o.Token, u.opts.Name, place))
 			o.Stream.Flush()
 		}
 	}
-	slot, err := u.queue.Enter(wait, t)
-	if errors.Is(err, task.ErrFull) {
-		s := u.queue.Status()
-		return nil, fault.New(fault.QueueFull, u.opts.Name, "the queue is full: %d wait, %d run", s.Queued, s.Running).
-			With("queued", s.Queued).With("running", s.Running).With("concurrency", s.Concurrency).With("capacity", s.Capacity)
-	}
-	return slot, err
-}
-
-// waiting is the progress of a call that waits. It has to grow, and what the
-// server says later begins at 0.
-func waiting(token []byte, name string, place int) []byte {
-	out := append([]byte(`{"progressToken":`), token...)
-	out = strconv.AppendInt(append(out, `,"progress":`...), int64(-place), 10)
-	return append(wire.AppendString(append(out, `,"message":`...), fmt.Sprintf("waiting for %s: place %d in its queue", name, place)), '}')
+	return u.queue.Await(ctx, u.opts.Name, u.opts.Queue.Timeout, t)
 }
 
 // again reports whether a failed request is to be tried once more.
