@@ -293,7 +293,7 @@ var homes = []struct {
 	{"github.com/ollama/", []string{"internal/llm/ollama"}, "each model's SDK stays behind its provider"},
 	{"github.com/alecthomas/kong", []string{"internal/cli"}, "cli owns the command grammar"},
 	{"github.com/goccy/go-yaml", []string{"internal/config"}, "config reads files in every form"},
-	{"github.com/fsnotify/", []string{"internal/hub"}, "hub decides when its config is read again; config itself watches nothing"},
+	{"github.com/fsnotify/", []string{"internal/hub", "internal/agentd"}, "who serves files decides when they are read again; config itself watches nothing"},
 	{"github.com/tailscale/hujson", []string{"internal/config"}, "config reads files in every form"},
 	{"github.com/stretchr/testify", nil, "tests use the standard library and go-cmp"},
 }
