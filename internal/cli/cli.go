@@ -26,6 +26,7 @@ import (
 type grammar struct {
 	Serve     serveCmd     `cmd:"" help:"Run the hub."`
 	Stdio     stdioCmd     `cmd:"" help:"Attach stdin and stdout to the hub, launching it if none runs, for clients that start their servers."`
+	Agent     agentCmd     `cmd:"" help:"Serve commands and files of this machine as an agent of their own."`
 	Stop      stopCmd      `cmd:"" help:"Stop the hub that runs on the data folder."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools that are offered."`
 	Call      callCmd      `cmd:"" help:"Call a tool."`
@@ -40,6 +41,7 @@ type grammar struct {
 	Token     tokenCmd     `cmd:"" help:"Make, list or revoke tokens for clients on other machines."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 
+	Reap       reapCmd       `cmd:"" hidden:"" help:"End what a killed agent has left."`
 	Completion completionCmd `cmd:"" help:"Print a script that lets a shell complete commands and flags."`
 }
 

@@ -73,6 +73,11 @@ func setup(env *testscript.Env) error {
 	env.Setenv("STOA_DATA", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	examples, err := filepath.Abs("../../examples/agents")
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	env.Defer(func() { endHub(filepath.Join(env.WorkDir, "data")) })
 	noisy := peer.Spec{Name: "noisy", Tools: []peer.Tool{{Name: "hello"}}, Quirks: peer.Quirks{Garbage: true, StderrNoise: 5}}
 	quiet := peer.Spec{Name: "quiet", Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "echo"}, {Name: "only", Behaviour: peer.Do(peer.Params)}}}

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/stoahub/stoa/internal/agentd"
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/secret"
+)
+
+type agentCmd struct {
+	Manifest    string `arg:"" optional:"" help:"The agent's manifest; left out, agent.yaml, agent.yml, agent.jsonc or agent.json of the current folder."`
+	Listen      string `help:"Address to listen on. Without it, AGENT_PORT on 127.0.0.1, or 127.0.0.1:7000." placeholder:"HOST:PORT" xor:"way"`
+	Stdio       bool   `help:"Serve stdin and stdout, for clients that start their servers." xor:"way"`
+	Concurrency int    `help:"Commands that run at once. Without it, as the manifest says, or AGENT_CONCURRENCY, or 1." placeholder:"N"`
+	TokenFile   string `help:"File with the token that callers must have. Without it, AGENT_TOKEN. Needed for addresses that others can reach." placeholder:"FILE" type:"path"`
+	Check       bool   `help:"Say what is wrong with the manifest, and serve nothing." xor:"way"`
+	Schema      bool   `help:"Print the JSON Schema of manifests, and serve nothing." xor:"way"`
+	modes
+}
+
+// reapCmd is the helper of an agent; see agentd.Reap.
+type reapCmd struct{}
+
+func (*reapCmd) Run(s std) error {
+	// A signal for the agent is not for us: we have to be there after it.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	agentd.Reap(s.in)
+	return nil
+}
+
+func (c *agentCmd) Run(ctx context.Context, s std) error {
+	if c.Schema {
+		_, err := s.out.Write(config.ManifestSchema())
+		return err
+	}
+	if c.Concurrency < 0 || c.Concurrency > 10_000 {
+		return failed(exitUsage, "Allowed: 1 to 10000.", "agent: --concurrency %d is out of bounds", c.Concurrency)
+	}
+	path := c.Manifest
+	if path == "" {
+		var err error
+		if path, err = config.FindManifest("."); err != nil {
+			return failed(exitUsage, "Name the manifest: stoa agent FILE. docs/agent.md says what is in one.", "agent: %w", err)
+		}
+	}
+	if c.Check {
+		return c.check(s, path)
+	}
+	a, err := c.open(s, path)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	defer reloadOnHangup(a)()
+	if c.Stdio {
+		return c.pipe(ctx, s, a)
+	}
+	return c.serve(ctx, s, a)
+}
+
+func (c *agentCmd) check(s std, path string) error {
+	m, notes, err := agentd.Check(path, nil)
+	if problems, ok := errors.AsType[config.Problems](err); ok {
+		fmt.Fprintln(s.out, problems)
+		return &failure{err: errSilent, code: exitUsage}
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		fmt.Fprintln(s.out, "note:", n)
+	}
+	_, err = fmt.Fprintf(s.out, "OK: %s, %s, %s, %s\n", m.Name, plural(len(m.Tools), "tool"), plural(len(m.Resources), "resource"), plural(len(m.Prompts), "prompt"))
+	return err
+}
+
+func (c *agentCmd) open(s std, path string) (*agentd.Agent, error) {
+	level := cmp.Or(strings.ToLower(os.Getenv("LOG_LEVEL")), "info")
+	switch {
+	case c.Quiet:
+		level = "error"
+	case c.Verbose:
+		level = "debug"
+	}
+	log, err := obs.Logger(s.err, level, "auto")
+	if err != nil {
+		return nil, fmt.Errorf("agent: LOG_LEVEL: %w", err)
+	}
+	o := agentd.Options{Manifest: path, Concurrency: c.Concurrency, Version: version(), Logger: obs.Component(log, "agent")}
+	if self, err := os.Executable(); err == nil {
+		o.Reaper = []string{self, "reap"}
+	}
+	return agentd.Open(o)
+}
+
+// reloadOnHangup reads the manifest again at each SIGHUP, until stop is called.
+func reloadOnHangup(a *agentd.Agent) (stop func()) {
+	again, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(again, syscall.SIGHUP)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-again:
+				_ = a.Reload() // it has logged what is wrong
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(again)
+		close(done)
+		wg.Wait()
+	}
+}
+
+func (c *agentCmd) serve(ctx context.Context, s std, a *agentd.Agent) error {
+	address, err := c.address()
+	if err != nil {
+		return err
+	}
+	token, err := c.token()
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "Another program has it. Choose another address with --listen, such as --listen 127.0.0.1:0 for any that is free."
+		}
+		return failed(exitFailed, hint, "agent: listen on %s: %w", address, err)
+	}
+	if !c.Quiet {
+		s.note("agent %s serves MCP at http://%s/mcp", a.Name(), dialable(ln.Addr().String()))
+	}
+	err = a.Serve(ctx, ln, secret.New(token))
+	if errors.Is(err, agentd.ErrNoToken) {
+		return failed(exitUsage, "Give one with --token-file or AGENT_TOKEN, or listen on 127.0.0.1.", "agent: listen on %s: %w", address, err)
+	}
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+// address is where to listen.
+func (c *agentCmd) address() (string, error) {
+	port := os.Getenv("AGENT_PORT")
+	switch {
+	case c.Listen != "":
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			return "", failed(exitUsage, "Write host:port, as in 127.0.0.1:7000.", "agent: --listen %s: %w", c.Listen, err)
+		}
+		return c.Listen, nil
+	case port == "":
+		return "127.0.0.1:7000", nil
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", failed(exitUsage, "Write a number from 0 to 65535.", "agent: AGENT_PORT %q is no port", port)
+	}
+	return net.JoinHostPort("127.0.0.1", port), nil
+}
+
+// token is what lets callers in; "" for none.
+func (c *agentCmd) token() (string, error) {
+	if c.TokenFile == "" {
+		return os.Getenv("AGENT_TOKEN"), nil
+	}
+	b, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return "", failed(exitUsage, "", "agent: read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", failed(exitUsage, "Write the token into it.", "agent: the file %s is empty", c.TokenFile)
+	}
+	return token, nil
+}
+
+// pipe serves stdin and stdout.
+func (c *agentCmd) pipe(ctx context.Context, s std, a *agentd.Agent) error {
+	// A client that has gone must not kill us before what we started is ended:
+	// with a receiver for the signal, writing fails instead.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	// Reading stdin cannot be interrupted; what ends us closes it for us.
+	in, feed := io.Pipe()
+	go func() {
+		_, err := io.Copy(feed, s.in)
+		feed.CloseWithError(err)
+	}()
+	defer context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })()
+	defer in.Close()
+	err := a.ServePipe(ctx, in, s.out, lastAnswers)
+	if errors.Is(err, syscall.EPIPE) {
+		return &failure{err: errSilent, code: exitFailed} // nobody is left to be told
+	}
+	return err
+}
