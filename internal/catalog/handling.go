@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,7 +83,7 @@ func (i *Item) altered(era mcp.Era, saveAs, cards bool) []byte {
 	def := i.For(era)
 	var changes []wire.Change
 	if saveAs {
-		changes = append(changes, wire.Change{Name: "inputSchema", Value: withSaveAs(wire.Get(def, "inputSchema"), cards)})
+		changes = append(changes, wire.Change{Name: "inputSchema", Value: withSaveAs(wire.Get(def, "inputSchema"))})
 	}
 	if cards {
 		changes = append(changes, wire.Change{Name: "outputSchema"})
@@ -92,7 +91,9 @@ func (i *Item) altered(era mcp.Era, saveAs, cards bool) []byte {
 	return wire.Edit(nil, def, changes...)
 }
 
-const saveAsSchema = `{"type":"string","pattern":"^[A-Za-z_][A-Za-z0-9_-]{0,63}$","description":"Keep the result in the session under this name%s. Other tools take it as \"@name\" or \"@name.path\"."}`
+// saveAsSchema is short: it is said with every tool, each time that a model is
+// told of them. The hub's instructions say more.
+const saveAsSchema = `{"type":"string","description":"Keep the result as @name."}`
 
 // combinators are the keywords with which a schema says more of an object than
 // its properties do. What one more property means beside them is not ours to
@@ -126,11 +127,7 @@ func plain(input []byte) bool {
 }
 
 // withSaveAs adds the argument to a plain schema.
-func withSaveAs(input []byte, cards bool) []byte {
-	how := ""
-	if cards {
-		how = ", and answer with a short card"
-	}
-	properties := wire.Edit(nil, wire.Get(input, "properties"), wire.Change{Name: SaveAs, Value: fmt.Appendf(nil, saveAsSchema, how)})
+func withSaveAs(input []byte) []byte {
+	properties := wire.Edit(nil, wire.Get(input, "properties"), wire.Change{Name: SaveAs, Value: []byte(saveAsSchema)})
 	return wire.Edit(nil, input, wire.Change{Name: "properties", Value: properties})
 }

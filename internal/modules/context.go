@@ -200,7 +200,7 @@ func (m contextModule) grep(part []byte, a contextArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("%d matches", len(found))
+	text := count(len(found), "match", "matches")
 	if more {
 		text += "; there are more: use a narrower pattern, a path, or a higher limit"
 	}
@@ -216,7 +216,7 @@ func (m contextModule) list(_ context.Context, req *mcp.Request, raw json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	return Answer{Data: map[string]any{"session": s.Name(), "count": len(values), "values": values}, Message: fmt.Sprintf("%d values", len(values))}, nil
+	return Answer{Data: map[string]any{"session": s.Name(), "count": len(values), "values": values}, Message: count(len(values), "value", "values")}, nil
 }
 
 func (m contextModule) remove(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
@@ -239,7 +239,7 @@ func (m contextModule) history(_ context.Context, req *mcp.Request, raw json.Raw
 	if err != nil {
 		return nil, err
 	}
-	return Answer{Data: map[string]any{"name": a.Name, "versions": versions}, Message: fmt.Sprintf("%d versions", len(versions))}, nil
+	return Answer{Data: map[string]any{"name": a.Name, "versions": versions}, Message: count(len(versions), "version", "versions")}, nil
 }
 
 // uriPrefix is that of the resources that are values.
@@ -329,4 +329,12 @@ func contents(uri string, data []byte) []byte {
 		return bytes.Join(parts, []byte{','})
 	}
 	return one("application/json", "text", wire.Quote(string(data)))
+}
+
+// count says how many of something there are.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -21,6 +21,7 @@ type Card struct {
 	Size    int    // bytes of the value's JSON
 	Version uint64 // 0 means that it is not known
 	Preview []byte // as of Preview; none for what is not text
+	Whole   bool   // Preview is all of it
 	Example string // the path of one part, as in a reference; may be empty
 }
 
@@ -34,6 +35,7 @@ func NewCard(name string, version uint64, raw []byte, budget int) Card {
 	c.Type, c.Summary = Describe(raw)
 	if !strings.Contains(c.Type, "/") {
 		c.Preview = Preview(raw, budget)
+		c.Whole = len(raw) <= budget
 	}
 	return c
 }
@@ -74,6 +76,9 @@ func (c Card) reference() string {
 
 // CardText is the card for a model or a person.
 func CardText(c Card) string {
+	if c.Whole { // there is no more to say of it than it says itself
+		return "Kept as " + string(wire.Quote(c.reference())) + ":\n" + string(c.Preview)
+	}
 	var b strings.Builder
 	b.WriteString("The whole result is kept as " + c.reference())
 	if c.Version > 0 {

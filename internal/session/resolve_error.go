@@ -58,6 +58,9 @@ func (r *resolver) badReferences() error {
 	if len(r.bad) == 1 {
 		e.Hint = r.bad[0].err.Hint
 	}
+	if n := faults[0].Length; len(r.bad) == 1 && e.Hint == "" && n != nil {
+		e.Hint = "The elements of an array are counted from 0; this one has " + count(*n, "element") + "."
+	}
 	return e
 }
 
