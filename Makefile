@@ -1,7 +1,7 @@
 # Everything that is done to this repository, by name. `make test` is the whole truth; the others are parts of it.
 #
 # Needed: Go, and for the end-to-end tests Node 20 or newer with npm. The rest is fetched, pinned, into .tools or Go's
-# module cache.
+# module cache. The browser tests need Chromium, which is installed where apt-get can; elsewhere they are skipped.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -47,7 +47,7 @@ release:
 	cd dist && sha256sum *.tar.gz > SHA256SUMS
 
 test: tools lint race-note
-	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) ./...
+	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -timeout $(TIMEOUT) ./...
 
 test-unit: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(UNIT)
@@ -61,11 +61,13 @@ test-auto-server: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestScripts/(attach|stdio)$$|TestTenClients|TestHub(Killed|Stopped|Ends)|TestLaunchBeside|TestSessionSurvives' ./internal/cli
 
 test-e2e: tools race-note
-	STOA_E2E=require $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)
+	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)
 
-# tools installs the third-party peers of the end-to-end tests; it does nothing when they are there already.
+# tools installs the third-party peers of the end-to-end tests, and Chromium where this user can; it does nothing when
+# they are there already.
 tools:
 	@e2e/npm/install
+	@e2e/chromium > /dev/null
 
 .PHONY: race-note
 race-note:

@@ -1,6 +1,6 @@
 // Package e2e holds the tests that run the built stoa binary between third-party peers: the official conformance
 // suite (as client and as server), the TypeScript SDKs, the Inspector, mcp-remote, published MCP servers, the agent
-// client of the router's specification, and a client without any SDK.
+// client of the router's specification, a client without any SDK, and Chromium with our own browser client in it.
 //
 // The table of package matrix, which internal/hub holds for our own peers and for go-sdk, is held here for the TypeScript
 // SDKs as clients and as servers.
@@ -14,7 +14,8 @@
 // What a pair of peers cannot reach is in baseline_test.go with its reason; a failure that is not there fails the test,
 // and so does an entry that passes.
 //
-// The peers are installed by npm/install. Where they are absent the tests skip and say so, unless STOA_E2E=require is
-// set (as make does), which turns every absence into a failure. Each matrix has a control cell that leaves the hub
-// out; when that one fails, the peers changed, not the hub.
+// The peers are installed by npm/install, Chromium by chromium. Where they are absent the tests skip and say so, unless
+// STOA_E2E=require is set (as make does), which turns every absence into a failure; only of a browser may be said that
+// there is none (STOA_BROWSER=none). Each matrix has a control cell that leaves the hub out; when that one fails, the
+// peers changed, not the hub.
 package e2e

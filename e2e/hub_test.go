@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,10 +48,11 @@ type hub struct {
 func (h hub) merged() string             { return "http://" + h.address + "/mcp" }
 func (h hub) agent(server string) string { return "http://" + h.address + "/mcps/" + server + "/mcp" }
 
-// startHub runs the hub over the servers until the test ends, and waits until each of them lists its tools.
-func startHub(t *testing.T, set toolset, servers map[string]server) hub {
+// startHub runs the hub over the servers until the test ends, and waits until each of them lists its tools. Settings are
+// further top-level keys of the configuration.
+func startHub(t *testing.T, set toolset, servers map[string]server, settings ...map[string]any) hub {
 	t.Helper()
-	h := hub{config: writeConfig(t, servers)}
+	h := hub{config: writeConfig(t, servers, settings...)}
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, environment(t, set), stoaBinary(t),
 		"serve", "--config", h.config, "--listen", "127.0.0.1:0", "--data", data)
@@ -80,9 +82,13 @@ func startHub(t *testing.T, set toolset, servers map[string]server) hub {
 	return h
 }
 
-func writeConfig(t *testing.T, servers map[string]server) string {
+func writeConfig(t *testing.T, servers map[string]server, settings ...map[string]any) string {
 	t.Helper()
-	text, err := json.MarshalIndent(map[string]any{"stoa": 1, "servers": servers}, "", "  ")
+	all := map[string]any{"stoa": 1, "servers": servers}
+	for _, s := range settings {
+		maps.Copy(all, s)
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

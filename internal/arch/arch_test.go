@@ -295,6 +295,7 @@ var homes = []struct {
 	{"github.com/goccy/go-yaml", []string{"internal/config"}, "config reads files in every form"},
 	{"github.com/fsnotify/", []string{"internal/hub", "internal/agentd"}, "who serves files decides when they are read again; config itself watches nothing"},
 	{"github.com/tailscale/hujson", []string{"internal/config"}, "config reads files in every form"},
+	{"github.com/chromedp/", nil, "browsers are for tests"},
 	{"github.com/stretchr/testify", nil, "tests use the standard library and go-cmp"},
 }
 
