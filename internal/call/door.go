@@ -37,6 +37,10 @@ type Call struct {
 	Name     string        // what to rename it to
 	Replace  *wire.Field   // a member of the params to replace; nil for none
 
+	Key      string                      // goes along, the same each time the call is tried; empty for none
+	Starting func(context.Context) error // see upstream.Call
+	Tasks    bool                        // the upstream may answer with a task
+
 	Kept       bool // the face has Sessions: results can be kept
 	References bool // references in arguments are replaced
 	Stateful   bool // the face offers saveAs as an argument
@@ -113,7 +117,11 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 	if c.Replace != nil {
 		o.Replace(string(c.Replace.Name), c.Replace.Value)
 	}
-	meta := upstream.Call{Repeat: !isTool}
+	o.Tasks = c.Tasks
+	if c.Key != "" {
+		o.Annotate(MetaKey, wire.Quote(c.Key))
+	}
+	meta := upstream.Call{Repeat: !isTool, Starting: c.Starting}
 	if isTool {
 		t.change(o)
 		o.Headers = paramHeaders(c, t.args)

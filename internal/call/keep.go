@@ -14,6 +14,9 @@ import (
 // ask for. A result that could not be kept is still passed on: it is there, and
 // may be all that is left of what the tool did.
 func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Response) (mcp.Response, error) {
+	if isTask(resp.Result) {
+		return resp, nil // there is no result yet
+	}
 	if needsInput(resp.Result) {
 		return d.wrap(c, t, resp)
 	}

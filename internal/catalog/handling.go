@@ -18,7 +18,18 @@ type Handling struct {
 	CardBytes    int  // results over it are long; 0 means 16 KiB
 	ResultSaveAs bool // a result {"result": …, "saveAs": "name"} is kept under that name
 	Envelope     bool // results are envelopes, of which the data is kept
+	Task         Task // when a call becomes a durable task
 }
+
+// Task says when a call becomes a durable task, for clients that know these.
+type Task uint8
+
+// When a call becomes a task.
+const (
+	TaskNever  Task = iota
+	TaskSlow        // when it takes longer than a moment
+	TaskAlways      // at once
+)
 
 // CardAbove is the size over which a result is long.
 func (h *Handling) CardAbove() int {

@@ -117,6 +117,7 @@ type Server struct {
 	MaxTimeout time.Duration // in all
 	Tools      Tools
 	Sharing    Sharing
+	Task       TaskMode
 	Queue      *Queue // nil: none
 	References *bool  // nil: as the face decides
 	SaveAs     *bool  // nil: as the face decides
@@ -175,6 +176,15 @@ const (
 	Legacy Protocol = "legacy"
 )
 
+// TaskMode says when calls become durable tasks, for clients that know these.
+type TaskMode string
+
+const (
+	TaskOff    TaskMode = "off"    // never
+	TaskAuto   TaskMode = "auto"   // when they take longer than a moment
+	TaskAlways TaskMode = "always" // at once
+)
+
 // Sharing says whether the clients share one connection to a server.
 type Sharing string
 
@@ -214,6 +224,7 @@ func DefaultServer() Server {
 		Timeout:    30 * time.Second,
 		MaxTimeout: 10 * time.Minute,
 		Sharing:    Shared,
+		Task:       TaskOff,
 		Cards:      Cards{Threshold: cardBytes},
 		Breaker:    Breaker{Failures: 5, Window: time.Minute, Cooldown: 30 * time.Second},
 		Enabled:    true,

@@ -87,6 +87,8 @@ func (m *Modules) enabled(name string) *bool {
 		return &m.Plan.Enabled
 	case "file":
 		return &m.File.Enabled
+	case "task":
+		return &m.Task.Enabled
 	case "debug":
 		return &m.Debug.Enabled
 	}
@@ -102,6 +104,7 @@ func moduleFields() []field[Modules] {
 	return []field[Modules]{
 		plain("context", "Tools that store values in the session.", func(m *Modules) *Module { return &m.Context }),
 		plain("plan", "Tools that make and run plans.", func(m *Modules) *Module { return &m.Plan }),
+		plain("task", "Tools that run other tools as durable tasks, for clients that do not know the extension.", func(m *Modules) *Module { return &m.Task }),
 		fileModuleField(),
 		plain("debug", "Tools that look into the hub.", func(m *Modules) *Module { return &m.Debug }),
 	}
@@ -175,7 +178,7 @@ func (c *Config) missing(name string) (text, hint string) {
 	}
 	switch s := c.Server(Slug(name)); {
 	case s == nil:
-		return fmt.Sprintf("there is neither a module nor a server called %q", name), "modules: context, plan, file, debug; or configure a server of that name"
+		return fmt.Sprintf("there is neither a module nor a server called %q", name), "modules: context, plan, task, file, debug; or configure a server of that name"
 	case !s.Enabled:
 		return fmt.Sprintf("%q is a server that is not enabled", name), "enable it, or do not name it here"
 	}

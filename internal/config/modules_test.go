@@ -74,7 +74,8 @@ servers:
     command: x
     references: off
     cards: {threshold: 1KiB}
-    tools: {override: {t: {references: on, saveAs: off, cards: {threshold: 2KiB}}, u: {cards: off}}}
+    tools: {override: {t: {references: on, saveAs: off, cards: {threshold: 2KiB}}, u: {cards: off, task: always}}}
+    task: auto
   b: {command: x, saveAs: on, cards: on}
 `
 	c, _ := must(t, Options{Dir: folder(t, "stoa.yaml", file)})
@@ -83,10 +84,10 @@ servers:
 		server, tool string
 		want         Handling
 	}{
-		{"a", "other", Handling{References: &off, CardBytes: 1 << 10}},
-		{"a", "t", Handling{References: &on, SaveAs: &off, CardBytes: 2 << 10}},
-		{"a", "u", Handling{References: &off, Cards: &off, CardBytes: 1 << 10}},
-		{"b", "t", Handling{SaveAs: &on, Cards: &on, CardBytes: 16 << 10}},
+		{"a", "other", Handling{References: &off, CardBytes: 1 << 10, Task: TaskAuto}},
+		{"a", "t", Handling{References: &on, SaveAs: &off, CardBytes: 2 << 10, Task: TaskAuto}},
+		{"a", "u", Handling{References: &off, Cards: &off, CardBytes: 1 << 10, Task: TaskAlways}},
+		{"b", "t", Handling{SaveAs: &on, Cards: &on, CardBytes: 16 << 10, Task: TaskOff}},
 	} {
 		if diff := cmp.Diff(tt.want, c.Server(tt.server).Handling(tt.tool)); diff != "" {
 			t.Errorf("%s %s: -want +got\n%s", tt.server, tt.tool, diff)

@@ -13,6 +13,7 @@ type Override struct {
 	Description string        // on merged faces, in place of the server's own
 	Hidden      bool          // on every face
 	Timeout     time.Duration // of a call, in place of the server's
+	Task        TaskMode      // in place of the server's
 	References  *bool         // in place of the server's
 	SaveAs      *bool         // in place of the server's
 	Cards       Cards         // in place of the server's
@@ -31,11 +32,19 @@ func overrideFields() []field[Override] {
 			show(s, at, o)
 		}
 	}
+	durable := enumField("task", "`task` for this tool.", func(o *Override) *TaskMode { return &o.Task }, "off", "auto", "always")
+	showTask := durable.show
+	durable.show = func(s *shower, at string, o *Override) {
+		if o.Task != "" {
+			showTask(s, at, o)
+		}
+	}
 	return []field[Override]{
 		textField("name", "Its name on merged faces, after the server's name.", asWritten, func(o *Override) *string { return &o.Name }, nil),
 		textField("description", "What it says of itself on merged faces.", asWritten, func(o *Override) *string { return &o.Description }, nil),
 		boolField("hidden", "True offers it nowhere.", func(o *Override) *bool { return &o.Hidden }),
 		limit,
+		durable,
 		toggleField("references", "`references` for this tool.", func(o *Override) **bool { return &o.References }),
 		toggleField("saveAs", "`saveAs` for this tool.", func(o *Override) **bool { return &o.SaveAs }),
 		cardsField(func(o *Override) *Cards { return &o.Cards }),
@@ -44,7 +53,7 @@ func overrideFields() []field[Override] {
 
 // overridesField is a map of overrides by the server's own names of tools.
 func overridesField() field[Tools] {
-	const doc = "Changes to how single tools are offered, by the server's own names for them: `name` (on `/mcp` the tool is then `server__name`) and `description` on merged faces, `hidden: true` everywhere, `timeoutMs` for its calls, and `references`, `saveAs` and `cards` in place of the server's."
+	const doc = "Changes to how single tools are offered, by the server's own names for them: `name` (on `/mcp` the tool is then `server__name`) and `description` on merged faces, `hidden: true` everywhere, `timeoutMs` for its calls, and `task`, `references`, `saveAs` and `cards` in place of the server's."
 	return field[Tools]{
 		key: "override", doc: doc,
 		schema: func(*Tools) *schema {

@@ -30,6 +30,7 @@ type Session struct {
 type Modules struct {
 	Context Module
 	Plan    Module
+	Task    Module
 	File    FileModule
 	Debug   Module
 	// Failed are the names that were asked for and cannot be had, in the order
@@ -86,12 +87,13 @@ type Handling struct {
 	SaveAs     *bool // store results by a name that the caller gives
 	Cards      *bool // store long results and answer with a card
 	CardBytes  int   // results over it are long
+	Task       TaskMode
 }
 
 // Handling returns how the tool, by the server's own name of it, is treated:
 // its override first, then what the server says.
 func (s *Server) Handling(tool string) Handling {
-	h := Handling{s.References, s.SaveAs, s.Cards.On, s.Cards.Threshold}
+	h := Handling{s.References, s.SaveAs, s.Cards.On, s.Cards.Threshold, s.Task}
 	o := s.Tools.Override[tool]
 	if o.References != nil {
 		h.References = o.References
@@ -104,6 +106,9 @@ func (s *Server) Handling(tool string) Handling {
 	}
 	if o.Cards.Threshold > 0 {
 		h.CardBytes = o.Cards.Threshold
+	}
+	if o.Task != "" {
+		h.Task = o.Task
 	}
 	if h.CardBytes == 0 {
 		h.CardBytes = cardBytes
@@ -127,5 +132,5 @@ func defaultSession() Session {
 
 func defaultModules() Modules {
 	on := Module{Enabled: true}
-	return Modules{Context: on, Plan: on, Debug: on}
+	return Modules{Context: on, Plan: on, Task: on, Debug: on}
 }

@@ -14,6 +14,7 @@ import (
 // Types of records.
 const (
 	CallDone      = "call.done"
+	TaskDone      = "task.done"
 	UpstreamState = "upstream.state"
 	SessionEnded  = "session.ended"
 	ValueStored   = "session.stored"

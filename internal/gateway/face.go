@@ -50,4 +50,8 @@ func (f *face) Unsubscribe(ctx context.Context, l *mcp.Listener, uri string) err
 	return f.g.Unsubscribe(ctx, l, uri)
 }
 
+func (f *face) FollowTask(ctx context.Context, l *mcp.Listener, id string) error {
+	return f.g.FollowTask(ctx, l, id)
+}
+
 var _ mcp.Handler = (*face)(nil)

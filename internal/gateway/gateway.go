@@ -28,6 +28,7 @@ type Gateway struct {
 	cat      *catalog.Catalog
 	pool     *upstream.Pool
 	door     *call.Door
+	tasks    *call.Tasks
 	sessions *session.Registry
 	off      atomic.Pointer[map[string]bool] // upstreams that are off unless a Session switches them on
 	audience mcp.Audience
@@ -39,8 +40,8 @@ type Gateway struct {
 // patience from now on, lists wait for upstreams that are still starting, since
 // a client that has just come with the hub would otherwise be told of nothing;
 // afterwards they wait for nobody.
-func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, sessions *session.Registry, patience time.Duration) *Gateway {
-	g := &Gateway{cat: cat, pool: pool, door: door, sessions: sessions, patient: time.Now().Add(patience)}
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, tasks *call.Tasks, sessions *session.Registry, patience time.Duration) *Gateway {
+	g := &Gateway{cat: cat, pool: pool, door: door, tasks: tasks, sessions: sessions, patient: time.Now().Add(patience)}
 	g.off.Store(&map[string]bool{})
 	g.stop = cat.Watch(g.changed)
 	pool.Hear(g.heard)
@@ -89,6 +90,8 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		return resp, err
 	case "resources/read":
 		return g.read(ctx, req, p)
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return g.tasks.Handle(ctx, req, "")
 	case "completion/complete":
 		return g.complete(ctx, req, p)
 	case "logging/setLevel":
@@ -111,6 +114,9 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 		text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
 	}
 	caps := json.RawMessage(`{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)
+	if req.Client.Era == mcp.Modern {
+		caps = wire.Edit(nil, caps, wire.Change{Name: "extensions", Value: []byte(`{"` + mcp.TasksExtension + `":{}}`)})
+	}
 	info := mcp.ServerInfo("stoa", "Stoa")
 	return mcp.Introduce(req.Client, caps, info, text)
 }
@@ -240,9 +246,28 @@ func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalo
 	if u == nil {
 		return mcp.Response{}, nil, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
 	}
-	resp, err := g.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name,
+	resp, err := g.tasks.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name,
 		Kept: true, References: p.references, Stateful: p.stateful, Cards: p.cards, Told: p.told})
 	return resp, it, err
+}
+
+// Tool makes of a request that names a tool the call of it, for a module that
+// makes calls which outlive the request.
+func (g *Gateway) Tool(ctx context.Context, req *mcp.Request) (*call.Call, error) {
+	name, _ := req.Text("name")
+	p, err := g.asks(req, false)
+	if err != nil {
+		return nil, err
+	}
+	it, err := g.find(ctx, p, catalog.Tool, name)
+	if err != nil {
+		return nil, err
+	}
+	u := g.pool.Get(it.Upstream)
+	if u == nil {
+		return nil, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
+	}
+	return &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name, Kept: true, References: p.references}, nil
 }
 
 // find looks a name up. If it is not there, upstreams whose catalogue has not

@@ -13,6 +13,7 @@ import (
 func (g *Gateway) Attach(l *mcp.Listener) (stop func()) {
 	g.audience.Add(l)
 	return func() {
+		g.tasks.Forget(l)
 		for _, key := range g.audience.Remove(l) {
 			g.leave(key)
 		}
@@ -20,6 +21,11 @@ func (g *Gateway) Attach(l *mcp.Listener) (stop func()) {
 			u.Forget(l.Client)
 		}
 	}
+}
+
+// FollowTask adds a task to what l hears of.
+func (g *Gateway) FollowTask(ctx context.Context, l *mcp.Listener, id string) error {
+	return g.tasks.Follow(ctx, l, "", id)
 }
 
 // key names a resource across upstreams.

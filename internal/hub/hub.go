@@ -70,6 +70,7 @@ type Hub struct {
 	connections *mcp.Sessions
 	endpoint    *mcp.Endpoint
 	door        *call.Door
+	tasks       *call.Tasks
 	environ     []string // Options.Environ
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
@@ -135,9 +136,19 @@ func Open(opts Options) (*Hub, error) {
 	if opts.Temporary { // its client waits for it anyway
 		patience = 5 * time.Second
 	}
-	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.state.sessions, patience)
+	if err := h.openTasks(); err != nil {
+		h.cat.Close()
+		h.pool.Close()
+		h.closeState()
+		_ = h.metrics.Close() // it has counted nothing
+		if h.data != nil {
+			h.data.close()
+		}
+		return nil, err
+	}
+	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions, patience)
 	h.state.sessions.Watch(h.sessionEvent)
-	h.router = router.Open(h.cat, h.pool, h.door)
+	h.router = router.Open(h.cat, h.pool, h.door, h.tasks)
 	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout, Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked})
 	h.gauges()
@@ -151,6 +162,7 @@ func Open(opts Options) (*Hub, error) {
 		h.Close()
 		return nil, err
 	}
+	h.tasks.Resume()
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	h.wg.Go(func() { h.sweep(ctx) })
@@ -289,6 +301,7 @@ func (h *Hub) Close() {
 	h.leases.close()
 	h.endpoint.Close()
 	h.connections.Close()
+	h.tasks.Close() // while upstreams can be told
 	h.gateway.Close()
 	h.router.Close()
 	h.cat.Close()

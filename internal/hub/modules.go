@@ -43,6 +43,9 @@ func (h *Hub) build(cfg *config.Config) built {
 	if cfg.Modules.Debug.Enabled {
 		add(modules.Debug(modules.DebugOptions{Logs: h.logs.Read, Trouble: h.logs.Trouble}))
 	}
+	if cfg.Modules.Task.Enabled {
+		add(modules.Task(h.tasks, h.gateway.Tool))
+	}
 	if f := cfg.Modules.File; f.Enabled {
 		var private []string
 		if h.data != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/task"
+	"github.com/stoahub/stoa/internal/upstream"
 	"github.com/stoahub/stoa/internal/wire"
 	"github.com/stoahub/stoa/web"
 )
@@ -170,7 +171,10 @@ func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	for _, s := range h.router.Agents(who) {
 		if s.Name == r.PathValue("agent") {
 			s.Stderr = nil // may hold what only the owner should see
-			reply(w, http.StatusOK, s)
+			reply(w, http.StatusOK, struct {
+				upstream.Status
+				Tasks task.Counts `json:"tasks"`
+			}{s, h.tasks.Kept().Counts(s.Name)})
 			return
 		}
 	}

@@ -45,7 +45,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		h := s.Handling(tool)
 		off := func(b *bool) bool { return b != nil && !*b }
 		return catalog.Handling{NoReferences: off(h.References), NoSaveAs: off(h.SaveAs), NoCards: off(h.Cards), CardBytes: h.CardBytes,
-			ResultSaveAs: h.SaveAs != nil && *h.SaveAs}
+			ResultSaveAs: h.SaveAs != nil && *h.SaveAs, Task: tasks[h.Task]}
 	}
 	switch s.Protocol {
 	case config.Modern:
@@ -80,6 +80,8 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 	}
 	return o
 }
+
+var tasks = map[config.TaskMode]catalog.Task{config.TaskAuto: catalog.TaskSlow, config.TaskAlways: catalog.TaskAlways}
 
 // literally is the pattern that matches a name and nothing else.
 func literally(name string) string {

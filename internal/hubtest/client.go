@@ -220,12 +220,14 @@ func (c *Client) Request(id, method, params string, meta ...Meta) Sent {
 		return s
 	}
 	s.Header.Set("Mcp-Method", method)
-	name := Decode[struct{ Name, URI string }](json.RawMessage(params))
+	name := Decode[struct{ Name, URI, TaskID string }](json.RawMessage(params))
 	switch method {
 	case "tools/call", "prompts/get":
 		s.Header.Set("Mcp-Name", headerValue(name.Name))
 	case "resources/read":
 		s.Header.Set("Mcp-Name", headerValue(name.URI))
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		s.Header.Set("Mcp-Name", headerValue(name.TaskID))
 	}
 	return s
 }

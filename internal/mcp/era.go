@@ -92,6 +92,7 @@ const (
 	NoteResourcesChanged = "notifications/resources/list_changed"
 	NoteResourceUpdated  = "notifications/resources/updated"
 	NoteProgress         = "notifications/progress"
+	NoteTask             = "notifications/tasks"
 	noteCancelled        = "notifications/cancelled"
 	noteMessage          = "notifications/message"
 	noteInitialized      = "notifications/initialized"
@@ -116,6 +117,8 @@ func needsName(method string) (param string, ok bool) {
 		return "name", true
 	case "resources/read":
 		return "uri", true
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return "taskId", true
 	}
 	return "", false
 }

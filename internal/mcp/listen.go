@@ -18,6 +18,7 @@ type Filter struct {
 	Prompts   bool     `json:"promptsListChanged,omitempty"`
 	Resources bool     `json:"resourcesListChanged,omitempty"`
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	Tasks     []string `json:"taskIds,omitempty"`
 }
 
 // Everything is the filter of a legacy connection: it is told of all lists.
@@ -37,10 +38,25 @@ func (f *Filter) Wants(method string) bool {
 }
 
 func (f *Filter) empty() bool {
-	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0
+	return !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 && len(f.Tasks) == 0
 }
 
 const maxListenURIs = 1000
+
+// TaskFollower is a Handler that tells how tasks change.
+type TaskFollower interface {
+	// FollowTask adds a task to what l hears of, until it is detached.
+	FollowTask(ctx context.Context, l *Listener, id string) error
+}
+
+// NeedsTasks refuses a client that did not declare the extension.
+func NeedsTasks(c *Client) error {
+	if c.Tasks() {
+		return nil
+	}
+	return fault.New(fault.MissingCapability, TasksExtension, "the request needs the extension, which the client did not declare").
+		With("requiredCapabilities", json.RawMessage(TasksCapability))
+}
 
 // subscription is one running subscriptions/listen.
 type subscription struct {
@@ -61,8 +77,16 @@ func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Me
 	if len(want.URIs) > maxListenURIs {
 		return nil, nil, fault.New(fault.Limit, "subscriptions/listen", "%d resources are more than the limit of %d", len(want.URIs), maxListenURIs)
 	}
-	uris := want.URIs
-	want.URIs = nil
+	if len(want.Tasks) > 0 {
+		if err := NeedsTasks(client); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(want.Tasks) > maxListenURIs {
+		return nil, nil, fault.New(fault.Limit, "subscriptions/listen", "%d tasks are more than the limit of %d", len(want.Tasks), maxListenURIs)
+	}
+	uris, tasks := want.URIs, want.Tasks
+	want.URIs, want.Tasks = nil, nil
 	sub := &subscription{id: clone(m.ID)}
 	client.Info, client.Capabilities = clone(client.Info), clone(client.Capabilities)
 	sub.listener = Listener{Client: client, Session: session, Filter: want, Deliver: sub.out.put}
@@ -73,7 +97,15 @@ func openSubscription(ctx context.Context, h Handler, client *Client, m *wire.Me
 			honoured.URIs = append(honoured.URIs, uri)
 		}
 	}
-	sub.listener.Filter.URIs = honoured.URIs // the rest of it is in use already
+	if f, ok := h.(TaskFollower); ok {
+		for _, id := range tasks {
+			if err := f.FollowTask(ctx, &sub.listener, id); err == nil {
+				honoured.Tasks = append(honoured.Tasks, id)
+			}
+		}
+	}
+	// The rest of it is in use already.
+	sub.listener.Filter.URIs, sub.listener.Filter.Tasks = honoured.URIs, honoured.Tasks
 	ack, _ := json.Marshal(honoured)
 	return sub, sub.tag(append(append([]byte(`{"notifications":`), ack...), '}')), nil
 }

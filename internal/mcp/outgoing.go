@@ -23,6 +23,7 @@ type Outgoing struct {
 	LogLevel string       // the level the client's request asks for
 	Stream   Stream       // nil discards
 	Asked    Asked        // Request.Asked, for modules in this process
+	Tasks    bool         // modern: the server may answer with a task, if the client said so
 	Own      []wire.Field // what the hub adds to _meta
 }
 
@@ -97,8 +98,11 @@ func (o *Outgoing) Replace(param string, value []byte) {
 	o.Renamed = true
 }
 
-// tasksExtension is what we do not route, so that no server may count on it.
-const tasksExtension = metaPrefix + "tasks"
+// TasksExtension names the extension by which a server answers with a task.
+const TasksExtension = metaPrefix + "tasks"
+
+// TasksCapability are capabilities that declare it and nothing else.
+const TasksCapability = `{"extensions":{"` + TasksExtension + `":{}}}`
 
 // params returns the params for a server of that era and version. token is
 // the progress token to use, or nil.
@@ -144,16 +148,21 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 		return changes
 	}
 	if o.Client != nil && o.Client.Era == Modern && o.Client.Version == version {
-		if caps := o.Client.Capabilities; wire.Get(wire.Get(caps, "extensions"), tasksExtension) != nil {
+		if caps := o.Client.Capabilities; !o.Tasks && wire.Get(wire.Get(caps, "extensions"), TasksExtension) != nil {
 			changes = append(changes, wire.Change{Name: metaClientCaps, Value: withoutTasks(caps)})
 		}
 		return changes
 	}
 	caps, info := []byte("{}"), ownInfo
+	if o.Tasks {
+		caps = []byte(TasksCapability)
+	}
 	level := o.LogLevel
 	if o.Client != nil {
 		if o.Client.Capabilities != nil {
-			caps = withoutTasks(o.Client.Capabilities)
+			if caps = o.Client.Capabilities; !o.Tasks {
+				caps = withoutTasks(caps)
+			}
 		}
 		if o.Client.Info != nil {
 			info = o.Client.Info
@@ -177,7 +186,7 @@ func withoutTasks(caps []byte) []byte {
 	if ext == nil {
 		return caps
 	}
-	return wire.Edit(nil, caps, wire.Change{Name: "extensions", Value: wire.Edit(nil, ext, wire.Change{Name: tasksExtension})})
+	return wire.Edit(nil, caps, wire.Change{Name: "extensions", Value: wire.Edit(nil, ext, wire.Change{Name: TasksExtension})})
 }
 
 // ownInfo is the clientInfo of the hub.

@@ -166,7 +166,7 @@ func checkReserved(t *rapid.T, req *Request, meta []byte, to Era) {
 		t.Errorf("version %q", v)
 	}
 	caps := wire.Get(meta, metaClientCaps)
-	if len(caps) == 0 || caps[0] != '{' || wire.Get(wire.Get(caps, "extensions"), tasksExtension) != nil {
+	if len(caps) == 0 || caps[0] != '{' || wire.Get(wire.Get(caps, "extensions"), TasksExtension) != nil {
 		t.Errorf("capabilities %s", caps)
 	}
 	if wire.Get(req.Client.Capabilities, "elicitation") != nil && wire.Get(caps, "elicitation") == nil {

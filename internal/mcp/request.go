@@ -23,6 +23,7 @@ type Client struct {
 	level atomic.Pointer[string] // legacy: what logging/setLevel asked for
 	once  sync.Once
 	can   [noCapability]bool
+	tasks bool
 }
 
 // Capability is something a server may ask a client for.
@@ -44,6 +45,17 @@ var askable = map[string]Capability{
 
 // Can reports whether the client declared the capability.
 func (c *Client) Can(what Capability) bool {
+	c.read()
+	return what >= 0 && int(what) < len(c.can) && c.can[what]
+}
+
+// Tasks reports whether the client can be given a task in place of a result.
+func (c *Client) Tasks() bool {
+	c.read()
+	return c.tasks && c.Era == Modern
+}
+
+func (c *Client) read() {
 	c.once.Do(func() {
 		for _, f := range wire.Members(c.Capabilities) {
 			switch string(f.Name) {
@@ -53,10 +65,11 @@ func (c *Client) Can(what Capability) bool {
 				c.can[Sampling] = true
 			case "roots":
 				c.can[Roots] = true
+			case "extensions":
+				c.tasks = wire.Get(f.Value, TasksExtension) != nil
 			}
 		}
 	})
-	return what >= 0 && int(what) < len(c.can) && c.can[what]
 }
 
 // LogLevel is what the client asked for by logging/setLevel, or "".

@@ -1,5 +1,5 @@
-// Package modules owns the built-in tools, one file per module: context, file
-// and debug. A module is an mcp.Handler, so that it is listed, called, limited
+// Package modules owns the built-in tools, one file per module: context, task,
+// file and debug. A module is an mcp.Handler, so that it is listed, called, limited
 // and counted as any upstream is; its tools are exposed under bare names.
 //
 // Every tool checks its arguments itself, since a module can also be called by

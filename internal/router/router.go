@@ -7,6 +7,7 @@ package router
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type Router struct {
 	cat  *catalog.Catalog
 	pool *upstream.Pool
 	door *call.Door
+	task *call.Tasks
 	stop func()
 
 	mu     sync.RWMutex
@@ -31,8 +33,8 @@ type Router struct {
 }
 
 // Open returns a router over what cat and pool hold. Close ends it.
-func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door) *Router {
-	r := &Router{cat: cat, pool: pool, door: door, agents: map[string]*Agent{}}
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, tasks *call.Tasks) *Router {
+	r := &Router{cat: cat, pool: pool, door: door, task: tasks, agents: map[string]*Agent{}}
 	r.stop = cat.Watch(r.changed)
 	pool.Hear(r.heard)
 	return r
@@ -129,7 +131,7 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		if err != nil {
 			return mcp.Response{}, err
 		}
-		return mcp.Introduce(req.Client, offered(h.Capabilities), h.Info, h.Instructions)
+		return mcp.Introduce(req.Client, a.offered(req.Client, h.Capabilities), h.Info, h.Instructions)
 	case "logging/setLevel":
 		if err := a.u().SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
 			return mcp.Response{}, err
@@ -149,12 +151,37 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 	case "tools/call":
 		return a.call(ctx, req)
 	}
+	if req.Client.Era == mcp.Modern && strings.HasPrefix(req.Method, "tasks/") {
+		return a.r.task.Handle(ctx, req, a.u().Name())
+	}
 	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
 }
 
-// offered are an upstream's capabilities without those we do not carry.
-func offered(caps []byte) []byte {
-	return wire.Edit(nil, caps, wire.Change{Name: "tasks"}, wire.Change{Name: "experimental"})
+// offered are an upstream's capabilities without those we do not carry, and
+// with tasks where calls of it become some.
+func (a *Agent) offered(c *mcp.Client, caps []byte) []byte {
+	changes := []wire.Change{{Name: "tasks"}, {Name: "experimental"}}
+	ext := wire.Get(caps, "extensions")
+	switch has := wire.Get(ext, mcp.TasksExtension) != nil; {
+	case has && c.Era == mcp.Legacy:
+		changes = append(changes, wire.Change{Name: "extensions", Value: wire.Edit(nil, ext, wire.Change{Name: mcp.TasksExtension})})
+	case !has && c.Era == mcp.Modern && a.makesTasks():
+		changes = append(changes, wire.Change{Name: "extensions", Value: wire.Edit(nil, ext, wire.Change{Name: mcp.TasksExtension, Value: []byte("{}")})})
+	}
+	return wire.Edit(nil, caps, changes...)
+}
+
+// makesTasks reports whether calls of some tool become tasks.
+func (a *Agent) makesTasks() bool {
+	if a.u().Handling("").Task != catalog.TaskNever {
+		return true
+	}
+	for _, it := range a.r.cat.Now().BySource(a.u().Name()) {
+		if it.Handling.Task != catalog.TaskNever {
+			return true
+		}
+	}
+	return false
 }
 
 // list asks the agent, and falls back on the catalogue if it cannot be asked.
@@ -214,7 +241,7 @@ func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error
 	if !a.u().Filter().Passes(name) {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
 	}
-	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)})
+	return a.r.task.Do(ctx, &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)})
 }
 
 // Attach registers a listener.
@@ -226,11 +253,17 @@ func (a *Agent) Attach(l *mcp.Listener) (stop func()) {
 	}
 	a.audience.Add(l)
 	return func() {
+		a.r.task.Forget(l)
 		for _, uri := range a.audience.Remove(l) {
 			a.u().Leave(uri)
 		}
 		a.u().Forget(l.Client)
 	}
+}
+
+// FollowTask adds a task of the agent to what l hears of.
+func (a *Agent) FollowTask(ctx context.Context, l *mcp.Listener, id string) error {
+	return a.r.task.Follow(ctx, l, a.u().Name(), id)
 }
 
 // Subscribe adds a resource to what l hears of.

@@ -72,8 +72,12 @@ func (r *Run) Input(ctx context.Context) (demand, answers []byte, err error) {
 }
 
 // Starting notes that the upstream may have the request from now on.
-func (r *Run) Starting(ctx context.Context) error {
-	_, err := r.t.commit(ctx, func(s State) (*Event, []byte, error) {
+func (r *Run) Starting(ctx context.Context) error { return r.t.Starting(ctx) }
+
+// Starting is that of its Run, for calls that were begun before they were
+// tasks.
+func (t *Task) Starting(ctx context.Context) error {
+	_, err := t.commit(ctx, func(s State) (*Event, []byte, error) {
 		if s.Status.Final() {
 			return nil, nil, errFinal
 		}

@@ -28,6 +28,9 @@ type Call struct {
 	Retries int
 	// Ticket is how a tool's call comes to the upstream's queue.
 	Ticket task.Ticket
+	// Starting is called when the call has its turn, before the upstream gets
+	// it; an error is the answer then. nil means that nobody wants to know.
+	Starting func(context.Context) error
 }
 
 // Do sends a request to the upstream and returns its answer in the era of the
@@ -73,6 +76,11 @@ func (u *Upstream) once(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 }
 
 func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
+	if c.Starting != nil {
+		if err := c.Starting(ctx); err != nil {
+			return mcp.Response{}, err
+		}
+	}
 	resp, failed, err := u.try(ctx, o, c)
 	for n := 0; n <= c.Retries && err != nil && u.again(ctx, err, c); n++ {
 		resp, failed, err = u.try(ctx, o, c)

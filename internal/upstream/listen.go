@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,12 +119,17 @@ func (u *Upstream) wanted(l *link) (params []byte, uris []string, gen int) {
 	}
 	u.mu.Lock()
 	for uri := range u.subs {
+		if id, ok := strings.CutPrefix(uri, taskMark); ok {
+			f.Tasks = append(f.Tasks, id)
+			continue
+		}
 		f.URIs = append(f.URIs, uri)
 	}
 	gen = u.subsGen
 	u.mu.Unlock()
 	slices.Sort(f.URIs)
-	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 {
+	slices.Sort(f.Tasks)
+	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 && len(f.Tasks) == 0 {
 		return nil, nil, gen
 	}
 	b, err := json.Marshal(map[string]any{"notifications": f})
@@ -178,7 +184,7 @@ func hear(ctx context.Context, l *link, params []byte) *hearing {
 	ctx, h.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(h.ended)
-		resp, _ := l.conn.Call(ctx, &mcp.Outgoing{Method: "subscriptions/listen", Raw: params, Fields: wire.Members(params), Stream: &acknowledged{opened: h.opened}})
+		resp, _ := l.conn.Call(ctx, &mcp.Outgoing{Method: "subscriptions/listen", Raw: params, Fields: wire.Members(params), Stream: &acknowledged{opened: h.opened}, Tasks: bytes.Contains(params, []byte(`"taskIds"`))})
 		resp.Release()
 	}()
 	return h

@@ -89,6 +89,14 @@ func (o *Options) defaults() {
 // Nests reports whether other calls may come of calls to the upstream.
 func (u *Upstream) Nests() bool { return u.opts.Agent || u.opts.Builtin || u.opts.Queue != nil }
 
+// Handling is how a tool, by the upstream's own name, is treated.
+func (u *Upstream) Handling(tool string) catalog.Handling {
+	if u.opts.Handling == nil {
+		return catalog.Handling{}
+	}
+	return u.opts.Handling(tool)
+}
+
 // Builtin reports whether the upstream is a part of the hub.
 func (u *Upstream) Builtin() bool { return u.opts.Builtin }
 

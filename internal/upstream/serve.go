@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -68,6 +70,9 @@ func (u *Upstream) replay(ctx context.Context, l *link) {
 	u.mu.Lock()
 	uris := make([]string, 0, len(u.subs))
 	for uri := range u.subs {
+		if strings.HasPrefix(uri, taskMark) {
+			continue // the era has none
+		}
 		uris = append(uris, uri)
 	}
 	u.mu.Unlock()
@@ -109,6 +114,22 @@ func (u *Upstream) Subscribe(ctx context.Context, uri string) error {
 	}
 	return nil
 }
+
+// taskMark begins what is kept in place of a URI for a task that somebody
+// follows.
+const taskMark = "\x00task "
+
+// FollowTask makes changes of a task of the upstream come to the pool's Hear,
+// until as many LeaveTasks have followed.
+func (u *Upstream) FollowTask(ctx context.Context, id string) error {
+	if !u.Eras().Has(mcp.Modern) {
+		return fault.New(fault.InvalidParams, u.opts.Name, "the upstream tells nothing of tasks")
+	}
+	return u.Subscribe(ctx, taskMark+id)
+}
+
+// LeaveTask undoes one FollowTask.
+func (u *Upstream) LeaveTask(id string) { u.Leave(taskMark + id) }
 
 // Unsubscribe undoes one Subscribe.
 func (u *Upstream) Unsubscribe(ctx context.Context, uri string) error {

@@ -1,0 +1,389 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/task"
+	"github.com/stoahub/stoa/internal/upstream"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// taskToken is the progress token of calls that tasks make.
+var taskToken = []byte(`"task"`)
+
+// run does the work of a task, from its beginning or from the last round of
+// input on.
+func (k *Tasks) run(ctx context.Context, r *task.Run) task.Outcome {
+	c, err := k.call(ctx, r)
+	if err != nil {
+		return task.Failure(err)
+	}
+	defer k.hold(c)()
+	if err := r.Answered(ctx); err != nil {
+		return task.Failure(err)
+	}
+	demand, answers, err := r.Input(ctx)
+	if err != nil {
+		return task.Failure(err)
+	}
+	first := c.Req
+	if demand != nil {
+		c.Req = continued(first, demand, answers)
+	}
+	began := time.Now()
+	resp, err := k.door.Do(ctx, c)
+	return k.rounds(ctx, r, c, first, began, resp, err)
+}
+
+// call makes the call that a task is about, as its client would.
+func (k *Tasks) call(ctx context.Context, r *task.Run) (*Call, error) {
+	w := r.Work()
+	params, err := r.Params(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var f face
+	if err := json.Unmarshal(w.Extra, &f); err != nil {
+		return nil, fault.New(fault.Internal, "task", "how the task is to be done cannot be read").Because(err)
+	}
+	who := k.opts.Principal(w.Principal)
+	if who == nil {
+		return nil, fault.New(fault.Denied, w.Shown, "the token of %q is not valid any more", w.Principal)
+	}
+	u := k.upstream(ctx, w.Upstream)
+	if u == nil {
+		return nil, fault.New(fault.UnknownTool, w.Shown, "its upstream %s has been removed", w.Upstream)
+	}
+	if k.opts.Catalog.Now().Of(w.Upstream) == nil {
+		// The hub has just started. One that cannot be reached is told of by
+		// the call itself.
+		wait, cancel := context.WithTimeout(ctx, settleTime)
+		u.Settle(wait)
+		cancel()
+	}
+	req := &mcp.Request{
+		Method: "tools/call", Params: params, Fields: wire.Members(params), Asked: mcp.Asked{Session: w.Session}, Token: taskToken, Stream: &sink{run: r},
+		Client: &mcp.Client{Era: f.Era, Version: f.Version, Connection: f.Connection, Info: f.Info, Capabilities: f.Capabilities, Principal: who},
+	}
+	req.Meta = wire.Members(req.Param("_meta"))
+	c := &Call{Req: req, Upstream: u, Item: k.opts.Catalog.Now().Tool(w.Upstream, w.Tool), Check: f.Check,
+		Kept: f.Kept, References: f.References, Stateful: f.Stateful, Cards: f.Cards, Told: f.Told,
+		Key: w.Key, Starting: r.Starting}
+	if w.Tool != w.Shown {
+		c.Rename, c.Name = "name", w.Tool
+	}
+	return c, nil
+}
+
+const settleTime = 10 * time.Second
+
+// upstream returns the one of that name. An agent that registers itself comes
+// back a while after the hub.
+func (k *Tasks) upstream(ctx context.Context, name string) *upstream.Upstream {
+	late := time.NewTimer(returnTime)
+	defer late.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if u := k.opts.Pool.Get(name); u != nil {
+			return u
+		}
+		select {
+		case <-tick.C:
+		case <-late.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+const returnTime = 30 * time.Second
+
+// hold keeps the Session of a task from expiring.
+func (k *Tasks) hold(c *Call) (release func()) {
+	if k.door.sessions != nil {
+		if s, err := Bind(k.door.sessions, c.Req.Client, c.Req.Session); err == nil && s != nil {
+			return s.Hold()
+		}
+	}
+	return func() {}
+}
+
+// continued is a request with what an upstream demanded before it can go on.
+func continued(req *mcp.Request, demand, answers []byte) *mcp.Request {
+	next := *req
+	changes := []wire.Change{{Name: "inputResponses", Value: answers}, {Name: "requestState", Value: wire.Get(demand, "requestState")}}
+	next.Params = wire.Edit(nil, req.Params, changes...)
+	next.Fields = wire.Members(next.Params)
+	next.Meta = wire.Members(next.Param("_meta"))
+	return &next
+}
+
+// maxRounds bounds how often an upstream may ask for input in one task.
+const maxRounds = 100
+
+// rounds makes of the answer to a call the outcome of its task, asking for
+// input as often as the upstream demands it. first is the request without any.
+func (k *Tasks) rounds(ctx context.Context, r *task.Run, c *Call, first *mcp.Request, began time.Time, resp mcp.Response, err error) task.Outcome {
+	for n := 0; ; n++ {
+		switch {
+		case err != nil && fault.Is(err, fault.ContinuationLost) && r.Work().Repeat && c.Req != first:
+			c.Req = first // from the beginning, once
+			resp, err = k.door.Do(ctx, c)
+			continue
+		case err != nil && fault.Is(err, fault.ContinuationLost):
+			w := r.Work()
+			return k.done(c, r, began, task.Lost(&w))
+		case err != nil, resp.Error != nil, !needsInput(resp.Result):
+			return k.done(c, r, began, outcome(c, resp, err))
+		case n == maxRounds:
+			return k.done(c, r, began, task.Failure(fault.New(fault.Limit, c.Upstream.Name(), "the upstream asked for input %d times during one task", maxRounds)))
+		}
+		demand := bytes.Clone(resp.Result)
+		resp.Release()
+		answers := []byte("{}")
+		if len(wire.Members(wire.Get(demand, "inputRequests"))) > 0 {
+			if err := r.Ask(ctx, demand); err != nil {
+				return task.Failure(err)
+			}
+			if demand, answers, err = r.Input(ctx); err != nil {
+				return task.Failure(err)
+			}
+		}
+		c.Req = continued(first, demand, answers)
+		resp, err = k.door.Do(ctx, c)
+	}
+}
+
+// outcome is what a call's answer means for its task. What a model can repair
+// is a result, where the call came by a merged face.
+func outcome(c *Call, resp mcp.Response, err error) task.Outcome {
+	if err != nil && c.Check {
+		resp, err = AsResult(c.Req, c.Item, err)
+	}
+	if err != nil {
+		return task.Failure(err)
+	}
+	defer resp.Release()
+	if resp.Error != nil {
+		text, _ := wire.String(wire.Get(resp.Error, "message"))
+		return task.Outcome{Error: bytes.Clone(resp.Error), Message: text}
+	}
+	return task.Outcome{Result: bytes.Clone(resp.Result)}
+}
+
+// done tells of a task that has come to its end.
+func (k *Tasks) done(c *Call, r *task.Run, began time.Time, out task.Outcome) task.Outcome {
+	if k.opts.Events != nil {
+		w := r.Work()
+		rec := event.Record{Type: event.TaskDone, Task: r.ID(), Principal: w.Principal, Session: w.Session, Upstream: w.Upstream, Tool: w.Tool,
+			Bytes: len(out.Result), TookUS: time.Since(began).Microseconds()}
+		if out.Result == nil {
+			rec.Kind, _ = wire.String(wire.Get(wire.Get(out.Error, "data"), "kind"))
+		}
+		k.opts.Events.Emit(rec)
+	}
+	return out
+}
+
+// sink is the Stream of a task's call: its progress becomes what the task says
+// of itself.
+type sink struct{ run *task.Run }
+
+func (s *sink) Notify(method string, params []byte) {
+	if method == "notifications/progress" {
+		if text, _ := wire.String(wire.Get(params, "message")); text != "" {
+			s.run.Say(text)
+			return
+		}
+		s.run.Say(progress(params))
+	}
+}
+
+// progress says in words how far a call has come.
+func progress(params []byte) string {
+	out := append([]byte("progress "), wire.Get(params, "progress")...)
+	if total := wire.Get(params, "total"); total != nil {
+		out = append(append(out, " of "...), total...)
+	}
+	return string(out)
+}
+
+func (s *sink) Flush()       {}
+func (s *sink) CanAsk() bool { return false }
+func (s *sink) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
+	return mcp.Discard.Ask(ctx, method, params)
+}
+
+// answer is what came of a call that may have become a task.
+type answer struct {
+	resp mcp.Response
+	err  error
+}
+
+// slow is a call that becomes a task if it takes long.
+type slow struct {
+	k      *Tasks
+	c      *Call
+	work   task.Work
+	began  time.Time
+	cancel context.CancelCauseFunc
+	done   chan answer // of one
+	stream stream
+
+	mu   sync.Mutex
+	sent bool       // the upstream may have the request
+	task *task.Task // nil until it is one
+}
+
+// patient makes a call and waits a moment for it. If that was not enough it
+// becomes a task, and goes on.
+func (k *Tasks) patient(ctx context.Context, c *Call) (mcp.Response, error) {
+	own, cancel := context.WithCancelCause(k.ctx)
+	s := &slow{k: k, work: k.work(c), began: time.Now(), cancel: cancel, done: make(chan answer, 1), stream: stream{to: c.Req.Stream}}
+	s.c = s.copy(c)
+	unbind := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer unbind()
+	k.wg.Go(func() {
+		resp, err := k.door.Do(own, s.c)
+		s.done <- answer{resp, err}
+	})
+	moment := time.NewTimer(k.opts.Grace)
+	defer moment.Stop()
+	select {
+	case a := <-s.done:
+		cancel(nil)
+		return a.resp, a.err
+	case <-moment.C:
+	}
+	c.Req.Stream.Flush()
+	t, err := s.become(ctx)
+	if err != nil {
+		// It cannot be kept: then it is the plain call that it was.
+		if f := fault.Of(err); k.opts.Logger != nil {
+			k.opts.Logger.Warn("a call could not become a task", "upstream", c.Upstream.Name(), "err", f)
+		}
+		a := <-s.done
+		cancel(nil)
+		return a.resp, a.err
+	}
+	if !unbind() { // the client has gone, and was never told of it
+		_ = t.Cancel(context.WithoutCancel(ctx), "its client went away")
+		s.stream.leave()
+		return mcp.Response{}, context.Cause(ctx)
+	}
+	s.stream.leave()
+	return made(t), nil
+}
+
+// copy is a call that shares no memory with its request.
+func (s *slow) copy(c *Call) *Call {
+	next, req := *c, *c.Req
+	req.Params = bytes.Clone(c.Req.Params)
+	req.Fields = wire.Members(req.Params)
+	req.Meta = wire.Members(req.Param("_meta"))
+	req.ID, req.Token = bytes.Clone(c.Req.ID), bytes.Clone(c.Req.Token)
+	if req.Header != nil {
+		req.Header = c.Req.Header.Clone()
+	}
+	old := c.Req.Client
+	req.Client = &mcp.Client{Era: old.Era, Version: old.Version, Info: bytes.Clone(old.Info), Capabilities: bytes.Clone(old.Capabilities), Connection: old.Connection, Principal: old.Principal}
+	if req.Token == nil {
+		req.Token = taskToken // what is said of it is wanted if it becomes a task
+	}
+	s.stream.token = c.Req.Token != nil
+	req.Stream = &s.stream
+	next.Req, next.Key, next.Starting = &req, s.work.Key, s.starting
+	return &next
+}
+
+// starting notes that the upstream has the request from now on.
+func (s *slow) starting(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.task != nil {
+		return s.task.Starting(ctx)
+	}
+	s.sent = true
+	return nil
+}
+
+// become makes the call a task.
+func (s *slow) become(ctx context.Context) (*task.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.k.kept.Create(ctx, s.work, s.c.Req.Params, s.sent, s.follow)
+	s.task = t
+	return t, err
+}
+
+// follow is the Runner of a call that was begun before it became a task.
+func (s *slow) follow(ctx context.Context, r *task.Run) task.Outcome {
+	defer s.k.hold(s.c)()
+	s.stream.turn(&sink{run: r})
+	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
+	defer stop()
+	a := <-s.done
+	defer s.cancel(nil)
+	c := *s.c
+	req := *s.c.Req
+	req.Stream, req.Token, req.ID, req.Header = &sink{run: r}, taskToken, nil, nil
+	c.Req, c.Starting = &req, r.Starting
+	return s.k.rounds(ctx, r, &c, &req, s.began, a.resp, a.err)
+}
+
+// stream is that of a client until the call becomes a task's.
+type stream struct {
+	mu     sync.Mutex
+	to     mcp.Stream
+	token  bool // who listens wants to hear of progress
+	turned bool // it is the task's
+}
+
+// leave makes sure that nothing goes to the client any more, who has its
+// answer.
+func (s *stream) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.turned {
+		s.to = mcp.Discard
+	}
+}
+
+func (s *stream) turn(to mcp.Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to, s.token, s.turned = to, true, true
+}
+
+func (s *stream) Notify(method string, params []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.token || method != "notifications/progress" {
+		s.to.Notify(method, params)
+	}
+}
+
+func (s *stream) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to.Flush()
+}
+
+func (s *stream) CanAsk() bool { return false }
+func (s *stream) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
+	return mcp.Discard.Ask(ctx, method, params)
+}
+
+var (
+	_ mcp.Stream = (*sink)(nil)
+	_ mcp.Stream = (*stream)(nil)
+)

@@ -1,0 +1,42 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
+)
+
+// openTasks reads the tasks that the store holds. They go on when upstreams can
+// be reached.
+func (h *Hub) openTasks() (err error) {
+	o := call.TaskOptions{Door: h.door, Pool: h.pool, Catalog: h.cat, Events: h.events, Logger: h.logger("task"), Principal: h.principal}
+	if h.state.store == nil {
+		o.Store = h.state.temporary
+	}
+	h.tasks, err = call.OpenTasks(context.Background(), h.state.store, o)
+	return err
+}
+
+// principal returns who has a name now, or nil.
+func (h *Hub) principal(name string) *auth.Principal {
+	if name == auth.LocalName {
+		return auth.Local
+	}
+	v, ok := h.tokens.(*verifier)
+	if !ok {
+		return nil
+	}
+	tokens, err := v.tokens.List()
+	if err != nil {
+		h.log.Warn("the tokens cannot be read", "err", err)
+		return nil
+	}
+	for _, t := range tokens {
+		if t.Name == name && (t.Expires.IsZero() || t.Expires.After(time.Now())) {
+			return &auth.Principal{Name: t.Name, Scopes: t.Scopes}
+		}
+	}
+	return nil
+}
