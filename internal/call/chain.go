@@ -93,6 +93,9 @@ func ReadChain(text string) []string {
 func (d *Door) wishes(c *Call, t *tooled, m *upstream.Call) error {
 	if c.Upstream.Nests() {
 		m.Ticket = task.Ticket{Flow: Flow(c.Req), Call: t.call, Above: t.above}
+		if c.Item != nil {
+			m.Ticket.Priority, _ = task.ParsePriority(c.Item.Priority) // the config has been checked
+		}
 	}
 	for _, f := range c.Req.Meta {
 		switch string(f.Name) {
@@ -114,7 +117,7 @@ func (d *Door) wishes(c *Call, t *tooled, m *upstream.Call) error {
 			if err != nil || n < 0 || n > maxRetries {
 				return fault.New(fault.InvalidParams, MetaRetries, "%s is none: use a number from 0 to %d", f.Value, maxRetries)
 			}
-			m.Retries = n
+			m.Retries = &n
 		}
 	}
 	return nil

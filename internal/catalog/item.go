@@ -57,6 +57,7 @@ type Item struct {
 	Bindings   []schema.Binding // of a tool's arguments to headers
 	ReadOnly   bool             // the tool is said to change nothing
 	Idempotent bool             // the tool is said to bear repetition
+	Priority   string           // of a call in the upstream's queue; empty for none in particular
 	Timeout    time.Duration    // of a call of the tool; 0 means the upstream's own
 	Handling   Handling
 	Stat       *Stat

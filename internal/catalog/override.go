@@ -12,6 +12,7 @@ type Override struct {
 	Name        string
 	Description string
 	Timeout     time.Duration
+	Priority    string // of its calls in the queue; empty for none in particular
 }
 
 // Apply changes the tools of one upstream that are overridden, by the
@@ -33,7 +34,7 @@ func Apply(tools []*Item, by map[string]Override) {
 		if !ok {
 			continue
 		}
-		it.Timeout = o.Timeout
+		it.Timeout, it.Priority = o.Timeout, o.Priority
 		var changes []wire.Change
 		if o.Name != "" && o.Name != it.Name {
 			it.Exposed = Expose(it.Upstream, o.Name)

@@ -120,6 +120,7 @@ type Server struct {
 	Task       TaskMode
 	Queue      *Queue // nil: none
 	References *bool  // nil: as the face decides
+	Retries    int    // of a call that may be repeated or was not sent
 	SaveAs     *bool  // nil: as the face decides
 	Cards      Cards
 	Breaker    Breaker
@@ -223,6 +224,7 @@ func DefaultServer() Server {
 		Protocol:   AnyEra,
 		Timeout:    30 * time.Second,
 		MaxTimeout: 10 * time.Minute,
+		Retries:    1,
 		Sharing:    Shared,
 		Task:       TaskOff,
 		Cards:      Cards{Threshold: cardBytes},

@@ -14,6 +14,7 @@ type Override struct {
 	Hidden      bool          // on every face
 	Timeout     time.Duration // of a call, in place of the server's
 	Task        TaskMode      // in place of the server's
+	Priority    string        // in the server's queue: high, normal or low; empty: normal
 	References  *bool         // in place of the server's
 	SaveAs      *bool         // in place of the server's
 	Cards       Cards         // in place of the server's
@@ -39,12 +40,20 @@ func overrideFields() []field[Override] {
 			showTask(s, at, o)
 		}
 	}
+	priority := enumField("priority", "Whose turn comes sooner in the server's queue; `_meta` `stoa/priority` of a call wins.", func(o *Override) *string { return &o.Priority }, "high", "normal", "low")
+	showPriority := priority.show
+	priority.show = func(s *shower, at string, o *Override) {
+		if o.Priority != "" {
+			showPriority(s, at, o)
+		}
+	}
 	return []field[Override]{
 		textField("name", "Its name on merged faces, after the server's name.", asWritten, func(o *Override) *string { return &o.Name }, nil),
 		textField("description", "What it says of itself on merged faces.", asWritten, func(o *Override) *string { return &o.Description }, nil),
 		boolField("hidden", "True offers it nowhere.", func(o *Override) *bool { return &o.Hidden }),
 		limit,
 		durable,
+		priority,
 		toggleField("references", "`references` for this tool.", func(o *Override) **bool { return &o.References }),
 		toggleField("saveAs", "`saveAs` for this tool.", func(o *Override) **bool { return &o.SaveAs }),
 		cardsField(func(o *Override) *Cards { return &o.Cards }),
@@ -53,7 +62,7 @@ func overrideFields() []field[Override] {
 
 // overridesField is a map of overrides by the server's own names of tools.
 func overridesField() field[Tools] {
-	const doc = "Changes to how single tools are offered, by the server's own names for them: `name` (on `/mcp` the tool is then `server__name`) and `description` on merged faces, `hidden: true` everywhere, `timeoutMs` for its calls, and `task`, `references`, `saveAs` and `cards` in place of the server's."
+	const doc = "Changes to how single tools are offered, by the server's own names for them: `name` (on `/mcp` the tool is then `server__name`) and `description` on merged faces, `hidden: true` everywhere, `timeoutMs` and `priority` for its calls, and `task`, `references`, `saveAs` and `cards` in place of the server's."
 	return field[Tools]{
 		key: "override", doc: doc,
 		schema: func(*Tools) *schema {

@@ -26,6 +26,7 @@ func serverFields() []field[Server] {
 		enumField("protocol", "The generation of MCP to speak; auto asks the server.", func(s *Server) *Protocol { return &s.Protocol }, "auto", "modern", "legacy"),
 		millisField("timeoutMs", "A call may take so many milliseconds from the start of its execution; progress starts the count again.", func(s *Server) *time.Duration { return &s.Timeout }),
 		millisField("maxTimeoutMs", "A call may take so many milliseconds in all, whatever its progress; never less than `timeoutMs`.", func(s *Server) *time.Duration { return &s.MaxTimeout }),
+		intField("retries", "How often a call is sent again that was not sent, or broke off and may be repeated: its tool is read-only or idempotent. `_meta` `stoa/retries` of a call wins.", 0, 10, func(s *Server) *int { return &s.Retries }),
 		toolsField(),
 		enumField("sharing", "shared: all clients use one connection. session: each session has its own, for servers that keep state or ask their client back.", func(s *Server) *Sharing { return &s.Sharing }, "shared", "session"),
 		queueField(),

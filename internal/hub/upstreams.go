@@ -23,7 +23,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 	o := upstream.Options{
 		Name: s.Name, Title: s.Title,
 		Command: s.Command, Args: s.Args, Dir: s.Cwd,
-		Timeout: s.Timeout, MaxTimeout: s.MaxTimeout,
+		Timeout: s.Timeout, MaxTimeout: s.MaxTimeout, Retries: &s.Retries,
 		PerSession:   s.Sharing == config.PerSession,
 		Filter:       catalog.Filter{Allow: s.Tools.Allow, Deny: s.Tools.Deny},
 		Breaker:      guard.Options{Failures: s.Breaker.Failures, Window: s.Breaker.Window, Cooldown: s.Breaker.Cooldown},
@@ -39,7 +39,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		if o.Override == nil {
 			o.Override = map[string]catalog.Override{}
 		}
-		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout}
+		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout, Priority: over.Priority}
 	}
 	o.Handling = func(tool string) catalog.Handling {
 		h := s.Handling(tool)

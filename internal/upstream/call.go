@@ -23,9 +23,9 @@ type Call struct {
 	// Timeout is how long an answer may take in place of the upstream's own;
 	// 0 means that.
 	Timeout time.Duration
-	// Retries is how often more than once a request may be sent that does no
-	// harm if it is repeated, or was not sent.
-	Retries int
+	// Retries is how often a request is sent again, where that does no harm, in
+	// place of the upstream's own number; nil means that.
+	Retries *int
 	// Ticket is how a tool's call comes to the upstream's queue.
 	Ticket task.Ticket
 	// Starting is called when the call has its turn, before the upstream gets
@@ -82,7 +82,7 @@ func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 		}
 	}
 	resp, failed, err := u.try(ctx, o, c)
-	for n := 0; n <= c.Retries && err != nil && u.again(ctx, err, c); n++ {
+	for n := 0; n < u.retries(c) && err != nil && u.again(ctx, err, c); n++ {
 		resp, failed, err = u.try(ctx, o, c)
 	}
 	u.judge(ctx, c, failed, err)
@@ -120,6 +120,17 @@ func (u *Upstream) enqueue(ctx context.Context, o *mcp.Outgoing, t task.Ticket) 
 		}
 	}
 	return u.queue.Await(ctx, u.opts.Name, u.opts.Queue.Timeout, t)
+}
+
+// retries is how often a request may be sent again.
+func (u *Upstream) retries(c Call) int {
+	switch {
+	case c.Retries != nil:
+		return *c.Retries
+	case u.opts.Retries != nil:
+		return *u.opts.Retries
+	}
+	return 1
 }
 
 // again reports whether a failed request is to be tried once more.
