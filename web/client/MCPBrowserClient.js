@@ -345,7 +345,7 @@ class MCPBrowserClient {
   }
 
   /**
-   * Polls a task until it ends. Whoever stops waiting takes the task along.
+   * Polls a task until it ends. An abort ends the task too; it outlives the page and a lost connection.
    * @param {Task} task
    * @param {CallOptions} options
    * @returns {Promise<ToolResult>}
@@ -380,10 +380,12 @@ class MCPBrowserClient {
         }
       }
     } catch (e) {
-      if (!(e instanceof MCPTaskError) && !(e instanceof MCPError && e.code === -32602)) {
+      if (options.signal?.aborted) {
         this.cancelTask(taskId, { timeoutMs: 10_000 }).catch(() => {}); // best effort: nobody waits for it any more
       }
-      throw signal.aborted ? signal.reason : e;
+      if (signal.aborted) throw signal.reason;
+      if (!(e instanceof MCPTransportError)) throw e;
+      throw new MCPTransportError(`task ${taskId} goes on and cannot be looked at: ${e.message}; resumeTask waits for it again`, { method: 'tasks/get', status: e.status, cause: e });
     }
   }
 
@@ -1126,7 +1128,23 @@ class MCPBrowserClient {
         yield decoder.decode(value, { stream: true });
       }
     } finally {
-      reader.cancel().catch(() => {}); // whoever stops reading wants no more
+      MCPBrowserClient.#drain(reader);
+    }
+  }
+
+  /**
+   * Reads what is left of a body that nobody wants, for a moment: a connection whose answer has ended can be used again.
+   * @param {ReadableStreamDefaultReader<Uint8Array>} reader
+   */
+  static async #drain(reader) {
+    const stop = () => reader.cancel().catch(() => {}); // it may have ended meanwhile
+    const timer = setTimeout(stop, 500);
+    try {
+      while (!(await reader.read()).done);
+    } catch {
+      // It broke, and nobody wanted it.
+    } finally {
+      clearTimeout(timer);
     }
   }
 
