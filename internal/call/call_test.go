@@ -261,6 +261,9 @@ func TestSaysError(t *testing.T) {
 		`{"content":[]}`:                        false,
 		`{"content":[],"isError" : true,"x":1}`: true,
 		``:                                      false,
+		`{"content":["EEE","Error","isError"],"isError":true}`: true,
+		`E"isError":true`: false,
+		`Error`:           false,
 	} {
 		if got := saysError([]byte(result)); got != want {
 			t.Errorf("saysError(%s) = %t", result, got)

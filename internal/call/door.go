@@ -217,7 +217,19 @@ type Trace struct {
 	Saved string         `json:"saved,omitempty"` // the name that the result was kept under
 }
 
-// saysError reports whether a tool's result says that it failed.
+// saysError reports whether a tool's result says that it failed. Every result
+// is searched, so it goes by a letter that is rare: what most have in common is
+// quotes.
 func saysError(result []byte) bool {
-	return bytes.Contains(result, []byte(`"isError"`)) && string(wire.Get(result, "isError")) == "true"
+	const name, rare = `"isError"`, 3
+	for at := 0; ; {
+		n := bytes.IndexByte(result[at:], name[rare])
+		if n < 0 {
+			return false
+		}
+		from := at + n - rare
+		if at += n + 1; from >= 0 && bytes.HasPrefix(result[from:], []byte(name)) {
+			return string(wire.Get(result, "isError")) == "true"
+		}
+	}
 }

@@ -14,14 +14,16 @@ import (
 // ask for. A result that could not be kept is still passed on: it is there, and
 // may be all that is left of what the tool did.
 func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Response) (mcp.Response, error) {
-	if isTask(resp.Result) {
+	borne := c.Kept && c.Item != nil && c.Item.Handling.ResultSaveAs
+	if t.session == nil && t.used == nil && !borne {
+		return resp, nil // without having looked at it, which takes time if it is long
+	}
+	switch {
+	case isTask(resp.Result):
 		return resp, nil // there is no result yet
-	}
-	if needsInput(resp.Result) {
+	case needsInput(resp.Result):
 		return d.wrap(c, t, resp)
-	}
-	borne := c.Item != nil && c.Item.Handling.ResultSaveAs
-	if !c.Kept || t.session == nil && !borne || saysError(resp.Result) {
+	case t.session == nil && !borne || saysError(resp.Result):
 		return resp, nil
 	}
 	res := session.Result{Raw: resp.Result, Name: t.saveAs, By: client(c.Req.Client), Origin: &session.Origin{Tool: ref(c), Used: t.used}}
