@@ -217,19 +217,7 @@ type Trace struct {
 	Saved string         `json:"saved,omitempty"` // the name that the result was kept under
 }
 
-// saysError reports whether a tool's result says that it failed. Every result
-// is searched, so it goes by a letter that is rare: what most have in common is
-// quotes.
+// saysError reports whether a tool's result says that it failed.
 func saysError(result []byte) bool {
-	const name, rare = `"isError"`, 3
-	for at := 0; ; {
-		n := bytes.IndexByte(result[at:], name[rare])
-		if n < 0 {
-			return false
-		}
-		from := at + n - rare
-		if at += n + 1; from >= 0 && bytes.HasPrefix(result[from:], []byte(name)) {
-			return string(wire.Get(result, "isError")) == "true"
-		}
-	}
+	return wire.Contains(result, `"isError"`, 3) && string(wire.Get(result, "isError")) == "true"
 }

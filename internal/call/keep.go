@@ -67,7 +67,7 @@ func keep(ctx context.Context, t *tooled, res session.Result) (session.Card, err
 }
 
 func needsInput(result []byte) bool {
-	return bytes.Contains(result, []byte(`"input_required"`)) && string(wire.Get(result, "resultType")) == `"input_required"`
+	return wire.Contains(result, `"input_required"`, 6) && string(wire.Get(result, "resultType")) == `"input_required"`
 }
 
 // ref is the tool's name across upstreams.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -215,7 +214,7 @@ func active(s string) (ref Reference, isRef, isEscape bool) {
 // HasReference says whether there may be a reference or an escape in args; it
 // only looks for the beginning of such a string.
 func HasReference(args []byte) bool {
-	return bytes.Contains(args, []byte(`"@`)) || bytes.Contains(args, []byte(`"\u0040`))
+	return wire.Contains(args, `"@`, 1) || wire.Contains(args, `"\u0040`, 5)
 }
 
 // span is the length of the run of bytes of a class that begins s.
