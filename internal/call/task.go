@@ -181,7 +181,7 @@ func made(t *task.Task) mcp.Response {
 }
 
 func isTask(result []byte) bool {
-	return bytes.Contains(result, []byte(`"task"`)) && string(wire.Get(result, "resultType")) == `"task"`
+	return wire.Contains(result, `"task"`, 4) && string(wire.Get(result, "resultType")) == `"task"`
 }
 
 // Start makes a task of a call for a client that does not know them. The

@@ -72,8 +72,15 @@ func (c *stdioCmd) local(ctx context.Context, s std, in io.Reader, cfg *config.C
 		return err
 	}
 	defer h.Close()
-	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Gateway(), mcp.PipeOptions{
-		MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers, Session: c.Session})
+	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Stateful(c.sessionName()), mcp.PipeOptions{
+		MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers})
+}
+
+// sessionName is the name of the session of this process. One of our own is as
+// good as a password to what the session holds, and lasts as long as we do: a
+// hub that comes after this one knows us by it.
+func (c *stdioCmd) sessionName() string {
+	return cmp.Or(c.Session, "s_"+strings.ToLower(rand.Text()))
 }
 
 // attach pumps between the client and a hub.
@@ -85,9 +92,7 @@ func (c *stdioCmd) attach(ctx context.Context, s std, in io.Reader, cfg *config.
 	}
 	log = obs.Component(log, "attach")
 	f := &finder{reach: &c.reach, cfg: cfg, log: log, said: map[string]bool{}}
-	// The name is as good as a password to what the session holds, and lasts as
-	// long as we do: a hub that comes after this one knows us by it.
-	f.session = cmp.Or(c.Session, "s_"+strings.ToLower(rand.Text()))
+	f.session = c.sessionName()
 	opts := attach.Options{
 		Find: f.find, MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth,
 		Grace: lastAnswers, Patience: cfg.Attach.LaunchTimeout, Logger: log,

@@ -186,6 +186,10 @@ func (h *Hub) sweep(ctx context.Context) {
 // Gateway is the merged face.
 func (h *Hub) Gateway() mcp.Handler { return h.gateway }
 
+// Stateful is the merged face of the Session of that name, where results can be
+// kept.
+func (h *Hub) Stateful(session string) mcp.Handler { return h.gateway.Stateful(session) }
+
 // Events tells of what happens.
 func (h *Hub) Events() *event.Bus { return h.events }
 
