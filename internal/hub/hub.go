@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,86 +88,123 @@ type Hub struct {
 	addresses []string
 	closed    bool
 	wg        sync.WaitGroup
-	cancel    context.CancelFunc
+	closers   []func() // what Close does, in the order of opening
 }
 
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
 	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
-	err := h.takeLogs(opts)
-	if err != nil {
-		return nil, err
-	}
-	if !opts.Temporary {
-		if h.data, err = openData(h.cfg.Data); err != nil {
-			return nil, err
-		}
-		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
-		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
-			h.data.close()
-			return nil, err
-		}
-	}
-	if h.metrics, err = obs.New(); err != nil {
-		if h.data != nil {
-			h.data.close()
-		}
-		return nil, fmt.Errorf("open metrics: %w", err)
-	}
-	h.writeLogs()
-	h.events = event.New(0)
-	if err := h.openState(); err != nil {
-		h.closeState()
-		_ = h.metrics.Close() // it has counted nothing
-		if h.data != nil {
-			h.data.close()
-		}
-		return nil, err
-	}
-	h.cat = catalog.New(50 * time.Millisecond)
-	var key []byte
-	if h.data != nil {
-		key = []byte(h.data.key)
-	}
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes})
-	h.door.LogTo(h.logger("call"))
-	patience := time.Second
-	if opts.Temporary { // its client waits for it anyway
-		patience = 5 * time.Second
-	}
-	if err := h.openTasks(); err != nil {
-		h.cat.Close()
-		h.pool.Close()
-		h.closeState()
-		_ = h.metrics.Close() // it has counted nothing
-		if h.data != nil {
-			h.data.close()
-		}
-		return nil, err
-	}
-	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions, patience)
-	h.state.sessions.Watch(h.sessionEvent)
-	h.router = router.Open(h.cat, h.pool, h.door, h.tasks)
-	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
-	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout, Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked})
-	h.gauges()
-	for _, o := range h.options(h.cfg) {
-		if _, err := h.pool.Add(o); err != nil {
+	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.begin} {
+		if err := step(opts); err != nil {
 			h.Close()
 			return nil, err
 		}
 	}
+	return h, nil
+}
+
+// opened remembers how to close what was opened.
+func (h *Hub) opened(close func()) { h.closers = append(h.closers, close) }
+
+// openGround opens what everything stands on: the log, the data folder, the
+// metrics and the store.
+func (h *Hub) openGround(opts Options) (err error) {
+	if err := h.takeLogs(opts); err != nil {
+		return err
+	}
+	if !opts.Temporary {
+		if h.data, err = openData(h.cfg.Data); err != nil {
+			return err
+		}
+		h.opened(h.data.close)
+		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
+		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
+			return err
+		}
+	}
+	h.writeLogs()
+	h.opened(func() {
+		h.log.Info("hub has stopped", obs.KeyAction, "stop")
+		h.logs.Close()
+	})
+	if h.metrics, err = obs.New(); err != nil {
+		return fmt.Errorf("open metrics: %w", err)
+	}
+	h.opened(func() {
+		if err := h.metrics.Close(); err != nil {
+			h.log.Warn("close metrics", obs.KeyErr, err)
+		}
+	})
+	h.events = event.New(0)
+	h.opened(h.closeState) // also if it is half open
+	return h.openState()
+}
+
+// openDomain opens what calls pass through.
+func (h *Hub) openDomain(Options) error {
+	var key []byte
+	if h.data != nil {
+		key = []byte(h.data.key)
+	}
+	h.cat = catalog.New(50 * time.Millisecond)
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
+	h.opened(func() {
+		h.cat.Close()
+		h.pool.Close()
+		h.wg.Wait()
+		h.built.close()
+	})
+	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes})
+	h.door.LogTo(h.logger("call"))
+	if err := h.openTasks(); err != nil {
+		return err
+	}
+	h.state.sessions.Watch(h.sessionEvent)
+	return nil
+}
+
+// openFaces opens what clients come to.
+func (h *Hub) openFaces(opts Options) error {
+	patience := time.Second
+	if opts.Temporary { // its client waits for it anyway
+		patience = 5 * time.Second
+	}
+	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions, patience)
+	h.router = router.Open(h.cat, h.pool, h.door, h.tasks)
+	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
+	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{
+		MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout,
+		Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked,
+	})
+	h.opened(func() {
+		h.endpoint.Close()
+		h.connections.Close()
+		h.tasks.Close() // while upstreams can be told
+		h.gateway.Close()
+		h.router.Close()
+	})
+	h.gauges()
+	return nil
+}
+
+// begin starts what runs: the upstreams, the modules and the tasks that were
+// under way.
+func (h *Hub) begin(Options) error {
+	for _, o := range h.options(h.cfg) {
+		if _, err := h.pool.Add(o); err != nil {
+			return err
+		}
+	}
 	if err := h.setModules(h.cfg); err != nil {
-		h.Close()
-		return nil, err
+		return err
 	}
 	h.tasks.Resume()
 	ctx, cancel := context.WithCancel(context.Background())
-	h.cancel = cancel
+	h.opened(cancel)
+	h.opened(h.leases.close)
 	h.wg.Go(func() { h.sweep(ctx) })
-	return h, nil
+	return nil
 }
 
 // sweep ends sessions that nobody uses any more.
@@ -299,26 +337,7 @@ func (h *Hub) Close() {
 	}
 	h.closed = true
 	h.mu.Unlock()
-	if h.cancel != nil {
-		h.cancel()
-	}
-	h.leases.close()
-	h.endpoint.Close()
-	h.connections.Close()
-	h.tasks.Close() // while upstreams can be told
-	h.gateway.Close()
-	h.router.Close()
-	h.cat.Close()
-	h.pool.Close()
-	h.wg.Wait()
-	h.built.close()
-	h.closeState()
-	if err := h.metrics.Close(); err != nil {
-		h.log.Warn("close metrics", "err", err)
-	}
-	h.log.Info("hub has stopped", obs.KeyAction, "stop")
-	h.logs.Close()
-	if h.data != nil {
-		h.data.close()
+	for _, close := range slices.Backward(h.closers) {
+		close()
 	}
 }
