@@ -23,7 +23,7 @@ E2E := ./e2e/...
 INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$')
 UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|bench/tokens|e2e|pkg/[a-z]+)$$')
 
-.PHONY: build release test test-unit test-integration test-auto-server test-e2e tools lint fuzz bench soak clean
+.PHONY: build release test test-unit test-integration test-auto-server test-session test-e2e tools lint fuzz bench soak clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
@@ -60,6 +60,11 @@ test-auto-server: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) ./internal/attach
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestScripts/(attach|stdio)$$|TestTenClients|TestHub(Killed|Stopped|Ends)|TestLaunchBeside|TestSessionSurvives' ./internal/cli
 
+# test-session tests what is kept: the store, the Sessions in it, and what the faces make of them.
+test-session: race-note
+	$(GO) test $(RACE) -timeout $(TIMEOUT) ./internal/store/... ./internal/session
+	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'Session|Reference|Handle|Card|Value|Resource|Kill|Durable|Binding|Bound' ./internal/hub
+
 test-e2e: tools race-note
 	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)
 
@@ -94,11 +99,13 @@ bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) $(UNIT)
 	$(GO) run ./bench $(BENCHFLAGS)
 
-# soak holds what takes too long for `make test`: the full forms of the heavy tests (STOA_SOAK), each fuzz target for
-# SOAKTIME executions, the race detector over repeated runs of the unit tests, and the benchmarks. What came of it, with
+# soak holds what takes too long for `make test`: the full forms of the heavy tests (STOA_SOAK), ten thousand schedules
+# of queues and tasks, each fuzz target for SOAKTIME executions, the race detector over repeated runs of the unit tests, and the benchmarks. What came of it, with
 # commit and date, goes into docs/verification.md.
-soak:
-	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 60m $(INTEGRATION)
+soak: tools
+	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 90m $(INTEGRATION) ./internal/store ./internal/session ./internal/task
+	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -count 1 -timeout 90m $(E2E)
+	$(GO) test -count 1 -timeout 60m ./internal/task -rapid.checks=10000
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
 	$(GO) test $(RACE) -count 20 -timeout 60m $(UNIT)
 	$(MAKE) bench BENCHCOUNT=10
