@@ -157,8 +157,8 @@ func TestKilledWhileAppending(t *testing.T) {
 	dir := t.TempDir()
 	var acked uint64
 	rounds := 4
-	if n, err := strconv.Atoi(os.Getenv("STOA_KILL_ROUNDS")); err == nil {
-		rounds = n
+	if os.Getenv("STOA_SOAK") == "1" {
+		rounds = 200
 	}
 	for round := range rounds {
 		cmd, out := role(t, "append", dir, nil)
