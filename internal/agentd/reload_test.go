@@ -57,7 +57,7 @@ func TestReload(t *testing.T) {
 
 // A call ends as it began, whatever happens to its tool.
 func TestReloadDuringCall(t *testing.T) {
-	s := open(t, "tools: {one: {command: [sh, -c, 'echo $$$$ >self; while [ ! -e go ]; do :; done; echo one']}}\n")
+	s := open(t, "tools: {one: {command: [sh, -c, 'echo $$$$ >self; while [ ! -e go ]; do sleep 0.01; done; echo one']}}\n")
 	x := s.client(hubtest.Modern).Go("tools/call", hubtest.ToolParams("one", ""))
 	s.pid("self")
 	s.write("agent.yaml", "agent: 1\n")
@@ -152,6 +152,7 @@ func TestWrongManifests(t *testing.T) {
 		{"tools: {a: {command: [echo], inputSchema: {type: string}}}", "arguments are an object"},
 		{"tools: {a: {command: [echo], inputSchema: {type: object, properties: {x: {type: nonsense}}}}}", "/tools/a/inputSchema: compile schema"},
 		{"tools: {a: {command: [echo], output: json, outputSchema: {type: nonsense}}}", "/tools/a/outputSchema: compile schema"},
+		{"tools: {a: {command: [echo], inputSchema: {type: object, properties: {x: {type: string, x-mcp-header: 'a b'}}}}}", "/tools/a/inputSchema: read x-mcp-header"},
 		{"resources: {a: {uri: readme, file: x}}", `/resources/a/uri: "readme" has no scheme`},
 		{"resources: {a: {uri: 'x://{+a}', file: x}}", "no variable of level 1"},
 		{"resources: {a: {uri: 'x://{a', file: x}}", "no variable of level 1"},

@@ -37,7 +37,7 @@ tools:
 echo first
 echo ::progress 1/4 begun
 echo "::progress 2/4 on stderr" >&2
-while [ ! -e heard ]; do :; done
+while [ ! -e heard ]; do sleep 0.01; done
 echo ::progress 1/4 back
 echo ::progress soon
 printf '::progress 75%%\r\n'
@@ -86,8 +86,8 @@ tools:
     command: [sh, -c, "trap '' TERM; echo $$$$ >self; while :; do sleep 1; done"]
     timeoutMs: 300
   alive:
-    command: [sh, -c, "for i in 1 2 3 4 5 6; do echo ::progress $i; sleep 0.1; done; echo done"]
-    timeoutMs: 450
+    command: [sh, -c, "for i in 1 2 3 4 5 6; do echo ::progress $i; sleep 0.3; done; echo done"]
+    timeoutMs: 1500
   max:
     command: [sh, -c, "i=0; while :; do i=$((i+1)); echo ::progress $i; done"]
     timeoutMs: 500
@@ -191,6 +191,16 @@ func TestQueue(t *testing.T) {
 		t.Errorf("the one that waited: %+v", got)
 	}
 	hubtest.Eventually(t, "both are counted", func() bool { st := s.Status(); return st.Done == 2 && st.Failed == 1 && st.AverageMs > 0 })
+}
+
+func TestQueueTimeout(t *testing.T) {
+	s := open(t, "queue: {timeoutMs: 50}\ntools:\n  hang: {command: [sh, -c, 'echo $$$$ >self; exec sleep 1000'], timeoutMs: 300000}\n")
+	c := s.client(hubtest.Legacy)
+	c.Go("tools/call", hubtest.ToolParams("hang", ""))
+	s.pid("self")
+	if f := c.Tool("hang", "").Fault(); f.Code != -32003 || f.Data.Kind != "timeout" || !strings.Contains(f.Message, "waited 50ms in the queue") {
+		t.Errorf("%+v", f)
+	}
 }
 
 // A call that comes of one that runs must not wait for it.

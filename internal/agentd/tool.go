@@ -23,8 +23,10 @@ type tool struct {
 	name       string
 	definition []byte
 	input      *schema.Schema
+	headers    []schema.Binding
 	output     *schema.Schema // nil for none
 	isJSON     bool
+	codes      []int // exit codes that are no failure
 	command    *command
 }
 
@@ -32,7 +34,7 @@ const noArguments = `{"type":"object","additionalProperties":false}`
 
 func (c *compiler) tool(m *config.ManifestTool) *tool {
 	path := "/tools/" + pointer(m.Name)
-	t := &tool{name: m.Name, isJSON: m.Form == "json"}
+	t := &tool{name: m.Name, isJSON: m.Form == "json", codes: append([]int{0}, m.ExitCodes...)}
 	input := m.Input
 	if input == nil {
 		input = json.RawMessage(noArguments)
@@ -41,6 +43,12 @@ func (c *compiler) tool(m *config.ManifestTool) *tool {
 		c.wrong(path+"/inputSchema", `write "type": "object"`, "arguments are an object, and the schema does not say so")
 	}
 	t.input = c.schema(path+"/inputSchema", input)
+	if t.input != nil {
+		var err error
+		if t.headers, err = schema.Headers(input); err != nil {
+			c.wrong(path+"/inputSchema", "correct the annotation", "%v", err)
+		}
+	}
 	if m.Output != nil {
 		t.output = c.schema(path+"/outputSchema", m.Output)
 	}
@@ -100,6 +108,11 @@ func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error
 	args := req.Param("arguments")
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
+	}
+	if req.Header != nil {
+		if err := call.CheckHeaders(req.Header, t.headers, args); err != nil {
+			return mcp.Response{}, err
+		}
 	}
 	if err := t.fits(args); err != nil {
 		return call.AsResult(req, nil, err)
@@ -162,7 +175,7 @@ func (t *tool) result(req *mcp.Request, out *outcome, err error) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if out.code != 0 {
+	if !slices.Contains(t.codes, out.code) {
 		text := fmt.Sprintf("the command failed: %s", out.state)
 		if out.stderr != "" {
 			text += "\n" + out.stderr

@@ -47,6 +47,12 @@ tools:
     command: [sh, -c, "echo out; echo went wrong >&2; exit 3"]
   mute:
     command: [sh, -c, "echo only this; exit 4"]
+  fine:
+    command: [sh, -c, "echo none; exit 4"]
+    exitCodes: [3, 4]
+  region:
+    command: [echo, "{{where}}"]
+    inputSchema: {type: object, properties: {where: {type: string, x-mcp-header: Where}}}
   slain:
     command: [sh, -c, "kill -9 $$$$"]
   much:
@@ -138,6 +144,7 @@ func TestOutput(t *testing.T) {
 		{"json", `{"text":""}`, true, "not JSON"},
 		{"fail", ``, true, "the command failed: exit status 3\nwent wrong"},
 		{"mute", ``, true, "the command failed: exit status 4\nonly this"},
+		{"fine", ``, false, "none\n"},
 		{"slain", ``, true, "signal: killed"},
 		{"much", ``, true, "larger than 1000 bytes"},
 		{"bytes", ``, true, "not UTF-8"},
@@ -172,6 +179,21 @@ func TestOutput(t *testing.T) {
 	}
 	if !strings.Contains(s.log.String(), "no-such-program") {
 		t.Error("the log does not tell of a program that is not there")
+	}
+}
+
+// A modern client says some arguments twice, and must say the same.
+func TestParamHeaders(t *testing.T) {
+	s := toolStage(t)
+	c := s.client(hubtest.Modern)
+	for header, want := range map[string]string{"north": `"text":"north\n"`, "south": "header_mismatch", "": "header_mismatch"} {
+		sent := c.Request("1", "tools/call", hubtest.ToolParams("region", `{"where":"north"}`))
+		if header != "" {
+			sent.Header.Set("Mcp-Param-Where", header)
+		}
+		if a := c.Do(sent); !strings.Contains(string(a.Body), want) {
+			t.Errorf("%q: %s", header, a.Body)
+		}
 	}
 }
 

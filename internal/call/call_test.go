@@ -91,7 +91,7 @@ func TestParamHeadersAreChecked(t *testing.T) {
 				k, v, _ := strings.Cut(pair, "=")
 				h.Add("mcp-param-"+k, v)
 			}
-			err := checkParamHeaders(h, it, []byte(tc.args))
+			err := CheckHeaders(h, it.Bindings, []byte(tc.args))
 			switch {
 			case tc.want == "" && err != nil:
 				t.Error(err)

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -57,10 +57,10 @@ func integer(s string) (string, bool) {
 	return strconv.FormatInt(int64(f), 10), true
 }
 
-// checkParamHeaders compares the Mcp-Param-* headers of a modern request with
-// the arguments they mirror.
-func checkParamHeaders(h http.Header, it *catalog.Item, args []byte) error {
-	for _, b := range it.Bindings {
+// CheckHeaders compares the Mcp-Param-* headers of a modern request with the
+// arguments they mirror.
+func CheckHeaders(h http.Header, bindings []schema.Binding, args []byte) error {
+	for _, b := range bindings {
 		name := paramPrefix + b.Header
 		values := h.Values(name)
 		raw := argument(args, b.Path)

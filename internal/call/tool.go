@@ -50,7 +50,7 @@ func (d *Door) prepare(ctx context.Context, c *Call, t *tooled) error {
 		return err
 	}
 	if c.Item != nil && c.Req.Header != nil && len(c.Item.Bindings) > 0 {
-		if err := checkParamHeaders(c.Req.Header, c.Item, t.args); err != nil {
+		if err := CheckHeaders(c.Req.Header, c.Item.Bindings, t.args); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,7 @@ type ManifestTool struct {
 	Input       json.RawMessage // the schema of the arguments; nil where it was left out
 	Output      json.RawMessage // the schema of the structured result; nil for none
 	Form        string          // of the output: text or json
+	ExitCodes   []int           // besides 0, those that are no failure
 	Hints       ManifestHints
 	Exec        Exec
 }

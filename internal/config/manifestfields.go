@@ -68,6 +68,7 @@ func toolFields() []field[ManifestTool] {
 	return append(table,
 		enumField("output", "What stdout is: text, or one JSON value, which becomes the structured content of the result.", func(t *ManifestTool) *string { return &t.Form }, "text", "json"),
 		rawField("outputSchema", "The JSON Schema of the output, where that is json. An output that does not fit is an error of the tool.", func(t *ManifestTool) *json.RawMessage { return &t.Output }, object),
+		exitCodesField(),
 		objectField("annotations", "What a client may want to know before it calls.", func(t *ManifestTool) *ManifestHints { return &t.Hints }, []field[ManifestHints]{
 			hintField("readOnly", "It changes nothing.", func(h *ManifestHints) **bool { return &h.ReadOnly }),
 			hintField("destructive", "It can lose something.", func(h *ManifestHints) **bool { return &h.Destructive }),
@@ -75,6 +76,28 @@ func toolFields() []field[ManifestTool] {
 			hintField("openWorld", "It reaches beyond this machine.", func(h *ManifestHints) **bool { return &h.OpenWorld }),
 		}),
 	)
+}
+
+// exitCodesField is a list of exit codes.
+func exitCodesField() field[ManifestTool] {
+	lo, hi := int64(1), int64(255)
+	return field[ManifestTool]{
+		key: "exitCodes", doc: "Exit codes that are no failure besides 0, for programs such as grep, which ends with 1 where it finds nothing.",
+		schema: func(*ManifestTool) *schema {
+			return &schema{Type: "array", Items: &schema{Type: "integer", Minimum: &lo, Maximum: &hi}}
+		},
+		decode: func(d *decoder, n *node, path string, t *ManifestTool) {
+			if !d.want(n, list, "write it as [1]") {
+				return
+			}
+			d.record(path, n)
+			for _, item := range n.items {
+				if v, ok := d.whole(item, lo, hi); ok {
+					t.ExitCodes = append(t.ExitCodes, int(v))
+				}
+			}
+		},
+	}
 }
 
 func hintField(key, doc string, p func(*ManifestHints) **bool) field[ManifestHints] {
