@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
 // taskServer speaks as much of the tasks extension as a client can tell: each call becomes a task, whose tool says how
@@ -158,5 +160,44 @@ func TestBrowserClientTasks(t *testing.T) {
 			return slices.Contains(tasks.log, "tasks/cancel")
 		})
 	})
+	p.quiet(t)
+}
+
+// TestBrowserClientHubTasks is the same with tasks that the hub makes of plain calls, on both faces and in both forms of
+// upstream.
+func TestBrowserClientHubTasks(t *testing.T) {
+	set, s := tools(t), newSite(t)
+	chromium(t)
+	old, young := peer.Serve(t, browserPeer(peer.EraLegacy)), peer.Serve(t, browserPeer(peer.EraModern))
+	h := startHub(t, set, map[string]server{"old": {URL: old.URL, Task: "always"}, "young": {URL: young.URL, Task: "always"}}, shared(s))
+	p := page(t, s, h)
+	for name, up := range map[string]*peer.HTTPServer{"old": old, "young": young} {
+		for _, face := range []struct{ path, prefix string }{{"/mcps/" + name, ""}, {"/mcp", name + "__"}} {
+			t.Run(name+" at "+face.path, func(t *testing.T) {
+				options := fmt.Sprintf(`{ baseUrl: 'http://%s%s', pollIntervalMs: 20, onElicitation: () => ({ action: 'accept', content: {} }) }`, h.address, face.path)
+				for _, row := range []struct{ what, script, want string }{
+					{"polled", `const seen = new Set(); const r = await c.callTool('PREFIXsteps', {}, { onTask: (k) => seen.add(k.status) }); return [r.content[0].text, [...seen]]`, `["done",["working","completed"]]`},
+					{"asked", `return JSON.parse((await c.callTool('PREFIXask')).content[0].text).length`, `3`},
+					{"failed", `const e = await failure(c.callTool('PREFIXrefuse')); return [e.name, e.code, e.message.includes('not today'), e.data]`, `["MCPTaskError",-32099,true,{"why":["rain"]}]`},
+				} {
+					t.Run(row.what, func(t *testing.T) {
+						if got := p.with(t, options, strings.ReplaceAll(row.script, "PREFIX", face.prefix)); got != row.want {
+							t.Errorf("%s, want %s", got, row.want)
+						}
+					})
+				}
+				t.Run("aborted", func(t *testing.T) {
+					before := len(up.State().Cancelled)
+					got := p.with(t, options, `const stop = new AbortController(); let looks = 0;
+						const e = await failure(c.callTool('`+face.prefix+`slow', {}, { signal: stop.signal, onTask: () => { if (++looks === 3) stop.abort(); } }));
+						return e.name`)
+					if got != `"AbortError"` {
+						t.Errorf("it ended with %s", got)
+					}
+					eventually(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) > before })
+				})
+			})
+		}
+	}
 	p.quiet(t)
 }

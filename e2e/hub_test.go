@@ -31,6 +31,7 @@ type server struct {
 	URL      string            `json:"url,omitempty"`
 	Protocol string            `json:"protocol,omitempty"` // auto when empty
 	Sharing  string            `json:"sharing,omitempty"`  // all clients when empty
+	Task     string            `json:"task,omitempty"`     // no tasks when empty
 }
 
 // client has no idle connections, so that nothing outlives its test.

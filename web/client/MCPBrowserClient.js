@@ -352,6 +352,7 @@ class MCPBrowserClient {
    */
   async #follow(task, options) {
     const taskId = task.taskId;
+    const link = await this.connect();
     const asked = new Set();
     const signal = AbortSignal.any([this.#closing.signal, ...(options.signal ? [options.signal] : [])]);
     try {
@@ -381,7 +382,7 @@ class MCPBrowserClient {
       }
     } catch (e) {
       if (options.signal?.aborted) {
-        this.cancelTask(taskId, { timeoutMs: 10_000 }).catch(() => {}); // best effort: nobody waits for it any more
+        this.#post(link, 'tasks/cancel', { taskId }, { timeoutMs: 10_000, parting: true }).catch(() => {}); // best effort: nobody waits for it any more
       }
       if (signal.aborted) throw signal.reason;
       if (!(e instanceof MCPTransportError)) throw e;
@@ -761,13 +762,13 @@ class MCPBrowserClient {
    * @param {Link} link
    * @param {string} method
    * @param {JSONObject} params
-   * @param {CallOptions & {onMessage?: (method: string, params: JSONObject) => void, onResponse?: (r: Response) => void}} call
+   * @param {CallOptions & {onMessage?: (method: string, params: JSONObject) => void, onResponse?: (r: Response) => void, parting?: boolean}} call parting: close does not end it
    * @returns {Promise<any>}
    */
   async #post(link, method, params, call) {
     const id = this.#next++;
     const late = new AbortController();
-    const signal = AbortSignal.any([late.signal, this.#closing.signal, ...(call.signal ? [call.signal] : [])]);
+    const signal = AbortSignal.any([late.signal, ...(call.parting ? [] : [this.#closing.signal]), ...(call.signal ? [call.signal] : [])]);
     const patience = Math.min(call.timeoutMs ?? this.#options.timeoutMs, MCPBrowserClient.#longest);
     /** @type {ReturnType<typeof setTimeout>|undefined} */
     let timer;
@@ -780,7 +781,7 @@ class MCPBrowserClient {
       signal.throwIfAborted();
       const body = JSON.stringify({ jsonrpc: '2.0', id, method, params: this.#params(link, id, params, call) });
       const headers = await this.#headers(link, method, params);
-      const response = await this.#fetch(method, { method: 'POST', body, headers, signal });
+      const response = await this.#fetch(method, { method: 'POST', body, headers, signal, keepalive: call.parting === true });
       call.onResponse?.(response);
       const listener = {
         onMessage: call.onMessage,
@@ -832,6 +833,7 @@ class MCPBrowserClient {
     const signal = AbortSignal.timeout(10_000);
     const response = await this.#fetch(message.method ?? 'response', {
       method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', ...message }), headers: await this.#headers(link, '', {}), signal,
+      keepalive: message.method === 'notifications/cancelled',
     });
     await response.body?.cancel();
   }
