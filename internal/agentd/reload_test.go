@@ -98,6 +98,18 @@ func TestWhoMayAsk(t *testing.T) {
 	if a := hubtest.Dial(t, s.url, hubtest.ClientOptions{Face: "/healthz"}).Do(hubtest.Sent{Verb: "GET"}); a.Status != 200 || !strings.Contains(string(a.Body), `"stoa agent"`) {
 		t.Errorf("health: %d %s", a.Status, a.Body)
 	}
+	// Where others come in, nobody does without the token.
+	open := s.serve("0.0.0.0:0")
+	for token, want := range map[string]int{"": 401, "wrong": 401, "letmein": 200} {
+		c := hubtest.Dial(t, open, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true, Token: token})
+		if a := c.Do(hubtest.Sent{Body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`}); a.Status != want {
+			t.Errorf("from elsewhere with token %q: status %d: %s", token, a.Status, a.Body)
+		}
+		c.Face = "/status"
+		if a := c.Do(hubtest.Sent{Verb: "GET"}); a.Status != want {
+			t.Errorf("status from elsewhere with token %q: status %d", token, a.Status)
+		}
+	}
 	ln, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)

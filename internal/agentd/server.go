@@ -84,6 +84,7 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener, token secret.String)
 	if s.Shutdown(late) != nil {
 		s.Close()
 	}
+	endpoint.Wait(late)
 	wg.Wait()
 	return err
 }

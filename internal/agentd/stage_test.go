@@ -61,24 +61,31 @@ func open(t *testing.T, manifest string) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	s.url = s.serve("127.0.0.1:0")
+	return s
+}
+
+// serve serves the agent on one more address until the test ends, and returns
+// where it is reached from here.
+func (s *stage) serve(address string) (url string) {
+	s.t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	s.url = "http://" + ln.Addr().String()
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, ln, secret.New("letmein")) }()
-	t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		end()
 		if err := <-done; err != nil {
-			t.Errorf("serve: %v", err)
+			s.t.Errorf("serve: %v", err)
 		}
-		if t.Failed() {
-			t.Logf("log:\n%s", s.log)
+		if s.t.Failed() {
+			s.t.Logf("log:\n%s", s.log)
 		}
 	})
-	return s
+	return "http://127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 }
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
