@@ -118,7 +118,7 @@ func (s *Store) stream(outer context.Context, cfg jetstream.StreamConfig) error 
 func (s *Store) find(ctx context.Context, name string) (jetstream.Stream, error) {
 	for {
 		st, err := s.findOnce(ctx, name)
-		if err != nil && ctx.Err() == nil && (s.again(ctx, err) || s.folder == nil && silent(err)) {
+		if err != nil && ctx.Err() == nil && (s.again(ctx, err) || s.busy(ctx, err) || s.folder == nil && silent(err)) {
 			continue
 		}
 		return st, err
@@ -271,6 +271,9 @@ func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 			if api, ok := errors.AsType[*apiError](err); ok && api.ErrCode == codeDuplicateUnderWay && wait(ctx, s.ctx, 10*time.Millisecond) == nil {
 				continue
 			}
+			if err != nil && resend && s.busy(ctx, err) {
+				continue
+			}
 			return ack, err
 		}
 		sent = sent || !unsent(err)
@@ -314,6 +317,15 @@ func (s *Store) again(ctx context.Context, err error) bool {
 	case <-t.C:
 		return true
 	}
+}
+
+// busy waits before a request is repeated that an engine elsewhere refused for
+// the moment, as it does while it finds a leader.
+func (s *Store) busy(ctx context.Context, err error) bool {
+	api, _ := errors.AsType[*apiError](err)
+	js, _ := errors.AsType[*jetstream.APIError](err)
+	refused := api != nil && api.ErrCode == codeNoQuorum || js != nil && js.ErrorCode == codeNoQuorum
+	return refused && s.folder == nil && wait(ctx, s.ctx, 50*time.Millisecond) == nil
 }
 
 func (s *Store) acknowledged(outer context.Context, op string, b []byte) (*pubAck, error) {

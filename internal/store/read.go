@@ -64,6 +64,9 @@ func (s *Store) get(outer context.Context, stream, op string, r getRequest) (Ent
 		if errors.Is(err, ErrNotFound) {
 			return Entry{}, nil, fmt.Errorf("%s: %w", op, ErrNotFound)
 		}
+		if err != nil && s.busy(ctx, err) {
+			continue
+		}
 		if err != nil {
 			return Entry{}, nil, s.failed(outer, op, err, false)
 		}
@@ -193,6 +196,9 @@ func (s *Store) command(outer context.Context, op, subject string, request any) 
 		}
 		if err := json.Unmarshal(m.Data, &answer); err != nil {
 			return fmt.Errorf("%s: the engine's answer: %w", op, err)
+		}
+		if answer.Error != nil && s.busy(ctx, answer.Error) {
+			continue
 		}
 		if answer.Error != nil {
 			return s.failed(outer, op, answer.Error, false)
