@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -63,13 +65,21 @@ func bind(t testing.TB, r *Registry, principal, name string) *Session {
 	return s
 }
 
+// store1 stores a value, again and again if the store refuses it for the
+// moment, as a cluster may that has just lost a node.
 func store1(t testing.TB, s *Session, name, data string) Value {
 	t.Helper()
-	v, _, err := s.Put(ctxFor(t, 60*time.Second), New{Name: name, Data: []byte(data)})
-	if err != nil {
-		t.Fatalf("put %s: %v", name, err)
+	ctx := ctxFor(t, 90*time.Second)
+	for {
+		v, _, err := s.Put(ctx, New{Name: name, Data: []byte(data)})
+		if err == nil {
+			return v
+		}
+		if !fault.Is(err, fault.Storage) || errors.Is(err, store.ErrUncertain) || ctx.Err() != nil {
+			t.Fatalf("put %s: %v", name, err)
+		}
+		t.Logf("put %s again: %v", name, err)
 	}
-	return v
 }
 
 // holds checks that a value is what it should be.
