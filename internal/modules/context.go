@@ -306,26 +306,26 @@ func contents(uri string, data []byte) []byte {
 	if len(data) > 0 && data[0] == '"' {
 		return one("text/plain", "text", data[:len(data):len(data)])
 	}
-	blocks, _ := wire.Elements(data)
+	blocks, isList := wire.Elements(data)
+	if !isList {
+		blocks = [][]byte{data}
+	}
 	var parts [][]byte
+	media := false
 	for _, b := range blocks {
 		kind, _ := wire.String(wire.Get(b, "type"))
 		mime, _ := wire.String(wire.Get(b, "mimeType"))
+		raw := wire.Get(b, "data")
 		switch {
-		case (kind == "image" || kind == "audio") && mime != "" && len(wire.Get(b, "data")) > 1:
-			raw := wire.Get(b, "data")
+		case (kind == "image" || kind == "audio") && mime != "" && isText(raw):
+			media = true
 			parts = append(parts, one(mime, "blob", raw[:len(raw):len(raw)]))
-		case kind == "text" && len(wire.Get(b, "text")) > 1:
-			raw := wire.Get(b, "text")
+		case kind == "text" && isText(wire.Get(b, "text")):
+			raw = wire.Get(b, "text")
 			parts = append(parts, one("text/plain", "text", raw[:len(raw):len(raw)]))
-		default:
-			parts = nil
-		}
-		if parts == nil {
-			break
 		}
 	}
-	if len(parts) > 0 {
+	if media && len(parts) == len(blocks) {
 		return bytes.Join(parts, []byte{','})
 	}
 	return one("application/json", "text", wire.Quote(string(data)))
@@ -338,3 +338,5 @@ func count(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+func isText(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }
