@@ -179,7 +179,9 @@ func (t *tool) result(req *mcp.Request, out *outcome, err error) ([]byte, error)
 		text := fmt.Sprintf("the command failed: %s", out.state)
 		if out.stderr != "" {
 			text += "\n" + out.stderr
-		} else if said := lastOf(out.stdout, false); said != "" {
+		}
+		// What it had printed by then often says more.
+		if said := lastOf(out.stdout, false); said != "" {
 			text += "\n" + said
 		}
 		return failure(text, &out.code), nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/agentd"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -26,6 +27,9 @@ type agentCmd struct {
 	Stdio       bool   `help:"Serve stdin and stdout, for clients that start their servers." xor:"way"`
 	Concurrency int    `help:"Commands that run at once. Without it, as the manifest says, or AGENT_CONCURRENCY, or 1." placeholder:"N"`
 	TokenFile   string `help:"File with the token that callers must have. Without it, AGENT_TOKEN. Needed for addresses that others can reach." placeholder:"FILE" type:"path"`
+	Register    string `help:"Hub to register at, as http://127.0.0.1:8080; it then serves the agent at /mcps/NAME/mcp for as long as it runs." placeholder:"URL"`
+	HubToken    string `help:"File with the token for that hub. Without it, STOA_TOKEN, or the token of the hub that runs on the data folder." placeholder:"FILE" type:"path"`
+	Data        string `help:"Data folder of a hub on this machine." placeholder:"DIR"`
 	Check       bool   `help:"Say what is wrong with the manifest, and serve nothing." xor:"way"`
 	Schema      bool   `help:"Print the JSON Schema of manifests, and serve nothing." xor:"way"`
 	modes
@@ -148,7 +152,15 @@ func (c *agentCmd) serve(ctx context.Context, s std, a *agentd.Agent) error {
 	if !c.Quiet {
 		s.note("agent %s serves MCP at http://%s/mcp", a.Name(), dialable(ln.Addr().String()))
 	}
-	err = a.Serve(ctx, ln, secret.New(token))
+	stop, err := c.register(ctx, a, ln.Addr().String(), token)
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	err = a.Serve(stop.ctx, ln, secret.New(token))
+	if refusal := stop.end(); refusal != nil && err == nil {
+		return failed(exitFailed, "", "agent: %w", refusal)
+	}
 	if errors.Is(err, agentd.ErrNoToken) {
 		return failed(exitUsage, "Give one with --token-file or AGENT_TOKEN, or listen on 127.0.0.1.", "agent: listen on %s: %w", address, err)
 	}
@@ -156,6 +168,58 @@ func (c *agentCmd) serve(ctx context.Context, s std, a *agentd.Agent) error {
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
+}
+
+// registering is an agent's registration while it lasts.
+type registering struct {
+	ctx context.Context // ends when the agent is to stop: also if the hub refuses it
+	end func() error    // takes its leave, and says why the hub refused it, if it did
+}
+
+// register makes the agent known to the hub that was named, if one was.
+func (c *agentCmd) register(ctx context.Context, a *agentd.Agent, address, own string) (registering, error) {
+	if c.Register == "" {
+		return registering{ctx, func() error { return nil }}, nil
+	}
+	token, err := c.hubToken()
+	if err != nil {
+		return registering{}, err
+	}
+	r := agentd.Registration{Hub: c.Register, Token: secret.New(token), URL: "http://" + dialable(address) + "/mcp", Own: secret.New(own)}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		err := a.Register(ctx, r)
+		cancel()
+		done <- err
+	}()
+	return registering{ctx, func() error {
+		cancel()
+		return <-done
+	}}, nil
+}
+
+// hubToken is what the hub wants of who registers.
+func (c *agentCmd) hubToken() (string, error) {
+	if c.HubToken != "" {
+		b, err := os.ReadFile(c.HubToken)
+		if err != nil {
+			return "", failed(exitUsage, "", "agent: read the hub's token: %w", err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+	if token := os.Getenv("STOA_TOKEN"); token != "" {
+		return token, nil
+	}
+	cfg, _, err := (&files{Data: c.Data}).load(nil)
+	if err != nil {
+		return "", err
+	}
+	token, err := hub.LocalToken(cfg.Data)
+	if err != nil {
+		return "", failed(exitUsage, "Give it with --hub-token or STOA_TOKEN, or name the hub's folder with --data.", "agent: no token for %s: %w", c.Register, err)
+	}
+	return token, nil
 }
 
 // address is where to listen.

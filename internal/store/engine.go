@@ -169,17 +169,21 @@ func (l *lines) say(level slog.Level, format string, v []any) {
 	}
 }
 
-func (l *lines) Noticef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
-func (l *lines) Debugf(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
-func (l *lines) Tracef(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
+// levelTrace is below debug: what the engine says of itself is of use only to
+// those who look into the engine.
+const levelTrace = slog.Level(-8)
+
+func (l *lines) Noticef(format string, v ...any) { l.say(levelTrace, format, v) }
+func (l *lines) Debugf(format string, v ...any)  { l.say(levelTrace, format, v) }
+func (l *lines) Tracef(format string, v ...any)  { l.say(levelTrace, format, v) }
 
 func (l *lines) Warnf(format string, v ...any) {
-	l.say(slog.LevelDebug, format, v)
+	l.say(levelTrace, format, v)
 	l.judge(fmt.Sprintf(format, v...))
 }
 
 func (l *lines) Errorf(format string, v ...any) {
-	l.say(slog.LevelDebug, format, v)
+	l.say(levelTrace, format, v)
 	l.judge(fmt.Sprintf(format, v...))
 }
 
