@@ -32,6 +32,7 @@ type server struct {
 	Protocol string            `json:"protocol,omitempty"` // auto when empty
 	Sharing  string            `json:"sharing,omitempty"`  // all clients when empty
 	Task     string            `json:"task,omitempty"`     // no tasks when empty
+	Tools    map[string]any    `json:"tools,omitempty"`
 }
 
 // client has no idle connections, so that nothing outlives its test.

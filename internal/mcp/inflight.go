@@ -329,7 +329,7 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 			}
 		}
 		to(on)
-	case NoteToolsChanged, NotePromptsChanged, NoteResourcesChanged, NoteResourceUpdated:
+	case NoteToolsChanged, NotePromptsChanged, NoteResourcesChanged, NoteResourceUpdated, NoteTask:
 		f.opts.Note(m.Method, clone(m.Params))
 	default:
 		if on != nil {

@@ -109,7 +109,14 @@ func (s *server) behave(r *request, b Behaviour) (answer, reply) {
 			return s.gate(r)
 		}
 		return s.interview(r, b)
-	case Elicit, Sample, Roots, Multi, Survey, Visit:
+	case Compute:
+		var args struct{ Seconds float64 }
+		_ = json.Unmarshal(r.params.Arguments, &args) // none means at once
+		if !wait(r.ctx.Done(), time.Duration(args.Seconds*float64(time.Second))) {
+			return answer{}, reply{none: true}
+		}
+		return answer{text: "computed"}, reply{}
+	case Elicit, Sample, Roots, Multi, Survey, Visit, Pair:
 		return s.interview(r, b)
 	case Notify:
 		return answer{text: s.grow()}, reply{}
@@ -136,6 +143,10 @@ func (s *server) tell(r *request, b Behaviour) answer {
 		}
 		return object(map[string]any{"era": era, "protocolVersion": r.client.version,
 			"clientInfo": r.client.info, "capabilities": r.client.caps})
+	case Greet:
+		var args struct{ Name string }
+		_ = json.Unmarshal(r.params.Arguments, &args) // a greeting of nobody shows it
+		return answer{text: "Hello, " + args.Name + "!"}
 	case Big:
 		return answer{text: strings.Repeat("x", b.N)}
 	case Count:

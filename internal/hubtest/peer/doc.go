@@ -15,8 +15,8 @@
 // belongs to no call goes to the streams open at that moment and to nobody
 // later: wait for OpenStreams before provoking one.
 //
-// It does not serve HTTP+SSE, resumption (Last-Event-ID), batches or tasks,
-// and it does not validate arguments against schemas.
+// It does not serve HTTP+SSE, resumption (Last-Event-ID), batches or the core
+// tasks of 2025-11-25, and it does not validate arguments against schemas.
 //
 // A test package that uses stdio peers starts its TestMain with Main:
 //

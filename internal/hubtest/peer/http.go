@@ -57,7 +57,7 @@ func Serve(tb testing.TB, spec Spec) *HTTPServer {
 }
 
 func (h *HTTPServer) start(l net.Listener) {
-	life := newHTTPLife(newServer(h.spec, h.journal), h.record)
+	life := newHTTPLife(h.spec, h.journal, h.record)
 	h.mu.Lock()
 	h.life = life
 	h.mu.Unlock()
@@ -174,8 +174,9 @@ type httpLife struct {
 	sessions map[string]*session
 }
 
-func newHTTPLife(s *server, record func(Request)) *httpLife {
+func newHTTPLife(spec Spec, j *journal, record func(Request)) *httpLife {
 	ctx, end := context.WithCancel(context.Background())
+	s := newServer(ctx, spec, j)
 	l := &httpLife{server: s, record: record, ctx: ctx, end: end, sessions: map[string]*session{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
@@ -210,6 +211,7 @@ func (l *httpLife) stop() {
 	// Closing fails only for a listener that is closed already.
 	_ = l.http.Close()
 	l.wg.Wait()
+	l.server.wg.Wait()
 }
 
 // serve records a request and hands it to the era it belongs to.

@@ -51,6 +51,8 @@ func (s *server) checkHeaders(r *request) (reply, bool) {
 	case "tools/call", "prompts/get":
 	case "resources/read":
 		want = p.URI
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		want = p.TaskID
 	default:
 		named = false
 	}

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // question is one thing a behaviour asks of the client.
@@ -83,6 +85,8 @@ func rounds(r *request, b Behaviour) [][]question {
 		return [][]question{{{key: "roots", method: "roots/list", capability: "roots", params: []byte("{}")}}}
 	case Visit, Gate:
 		return [][]question{{visit(r)}}
+	case Pair:
+		return [][]question{{elicit("first"), elicit("second")}}
 	case Survey:
 		return [][]question{{elicit("elicit"), sample}}
 	case Multi:
@@ -122,6 +126,11 @@ func (s *server) interview(r *request, b Behaviour) (answer, reply) {
 		if got, rep = s.nextRound(r, rs); rep != nil {
 			return answer{}, *rep
 		}
+	} else if b.Kind == Pair {
+		var rep reply
+		if got, rep = r.together(rs[0]); rep.none {
+			return answer{}, rep
+		}
 	} else {
 		for _, qs := range rs {
 			for _, q := range qs {
@@ -141,10 +150,28 @@ func (s *server) interview(r *request, b Behaviour) (answer, reply) {
 			}
 		}
 	}
+	if b.For > 0 && !wait(r.ctx.Done(), b.For) {
+		return answer{}, reply{none: true}
+	}
 	if b.Kind != Multi && len(got) == 1 {
 		return answer{text: string(got[0])}, reply{}
 	}
 	return answer{text: string(encode(got))}, reply{}
+}
+
+// together puts questions to a legacy client at once.
+func (r *request) together(qs []question) ([]json.RawMessage, reply) {
+	got := make([]json.RawMessage, len(qs))
+	var wg sync.WaitGroup
+	for i, q := range qs {
+		wg.Go(func() {
+			if m, err := r.session.calls.ask(r.ctx, r.send, q.method, q.params); err == nil {
+				got[i] = m.Result
+			}
+		})
+	}
+	wg.Wait()
+	return got, reply{none: slices.ContainsFunc(got, func(g json.RawMessage) bool { return g == nil })}
 }
 
 // progressState is what a modern interview keeps in requestState between its

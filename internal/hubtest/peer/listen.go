@@ -10,11 +10,17 @@ import (
 type change struct {
 	list string // "tools", "prompts" or "resources"
 	uri  string // the resource that was updated; empty if the list changed
+	// task is the one that changed, and detail how it stands; list is empty then.
+	task   string
+	detail map[string]any
 }
 
 func (c change) method() string {
 	if c.uri != "" {
 		return "notifications/resources/updated"
+	}
+	if c.task != "" {
+		return "notifications/tasks"
 	}
 	return "notifications/" + c.list + "/list_changed"
 }
@@ -22,6 +28,9 @@ func (c change) method() string {
 func (c change) params() map[string]any {
 	if c.uri != "" {
 		return map[string]any{"uri": c.uri}
+	}
+	if c.task != "" {
+		return maps.Clone(c.detail) // each listener tags its own
 	}
 	return map[string]any{}
 }
@@ -32,11 +41,15 @@ type filter struct {
 	Prompts   bool     `json:"promptsListChanged,omitempty"`
 	Resources bool     `json:"resourcesListChanged,omitempty"`
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	Tasks     []string `json:"taskIds,omitempty"`
 }
 
 func (f filter) wants(c change) bool {
 	if c.uri != "" {
 		return slices.Contains(f.URIs, c.uri)
+	}
+	if c.task != "" {
+		return slices.Contains(f.Tasks, c.task)
 	}
 	return map[string]bool{"tools": f.Tools, "prompts": f.Prompts, "resources": f.Resources}[c.list]
 }
@@ -79,6 +92,12 @@ func (s *server) announce(c change) {
 // listen serves subscriptions/listen until the client goes or the peer ends it.
 func (s *server) listen(r *request) reply {
 	honoured := r.params.Notifications
+	if len(honoured.Tasks) > 0 && !r.client.tasks() {
+		return needTasks(r.method)
+	}
+	s.mu.Lock()
+	honoured.Tasks = slices.DeleteFunc(slices.Clone(honoured.Tasks), func(id string) bool { return s.tasks[id] == nil })
+	s.mu.Unlock()
 	honoured.Tools = honoured.Tools && len(s.spec.Tools) > 0
 	honoured.Prompts = honoured.Prompts && len(s.spec.Prompts) > 0
 	honoured.Resources = honoured.Resources && len(s.spec.Resources)+len(s.spec.Templates) > 0

@@ -85,6 +85,7 @@ type params struct {
 	ClientInfo      json.RawMessage            `json:"clientInfo"`
 	InputResponses  map[string]json.RawMessage `json:"inputResponses"`
 	RequestState    string                     `json:"requestState"`
+	TaskID          string                     `json:"taskId"`
 	Notifications   filter                     `json:"notifications"`
 	Argument        struct {
 		Value string `json:"value"`

@@ -103,7 +103,7 @@ func unpack(v string) (Spec, error) {
 // run is the life of a child.
 func run(spec Spec) error {
 	j := &journal{path: spec.StatePath}
-	s := newServer(spec, j)
+	s := newServer(context.Background(), spec, j)
 	q := spec.Quirks
 	for i := range q.StderrNoise {
 		fmt.Fprintf(os.Stderr, "WARN %s: noise %d\n", spec.Name, i+1)

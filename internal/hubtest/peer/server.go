@@ -26,9 +26,12 @@ type server struct {
 	count     int
 	listeners map[*listener]struct{}
 	gated     map[string]bool // by the arguments of Gate: who was sent away
+	tasks     map[string]*serverTask
+	life      context.Context // ends with the peer
+	wg        sync.WaitGroup  // of tasks that run
 }
 
-func newServer(spec Spec, j *journal) *server {
+func newServer(life context.Context, spec Spec, j *journal) *server {
 	j.note("start", os.Getpid())
 	return &server{
 		spec:      spec,
@@ -38,6 +41,8 @@ func newServer(spec Spec, j *journal) *server {
 		versions:  map[string]int{},
 		listeners: map[*listener]struct{}{},
 		gated:     map[string]bool{},
+		tasks:     map[string]*serverTask{},
+		life:      life,
 	}
 }
 
@@ -115,6 +120,9 @@ func (s *server) handle(r *request) reply {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
 		return s.list(r)
 	case "tools/call", "prompts/get", "resources/read":
+		if rep, ok := s.taskCall(r); ok {
+			return rep
+		}
 		return s.invoke(r)
 	case "completion/complete":
 		v := r.params.Argument.Value
@@ -138,6 +146,8 @@ func (s *server) handleEra(r *request) (reply, bool) {
 			return s.discover(r), true
 		case "subscriptions/listen":
 			return s.listen(r), true
+		case "tasks/get", "tasks/update", "tasks/cancel":
+			return s.handleTask(r), s.hasTasks()
 		}
 		return reply{}, false
 	}
@@ -184,7 +194,11 @@ func (s *server) initialize(r *request) reply {
 }
 
 func (s *server) discover(r *request) reply {
-	res := map[string]any{"supportedVersions": s.spec.versions(), "capabilities": s.capabilities()}
+	caps := s.capabilities()
+	if s.hasTasks() {
+		caps["extensions"] = map[string]any{tasksExtension: map[string]any{}}
+	}
+	res := map[string]any{"supportedVersions": s.spec.versions(), "capabilities": caps}
 	if s.spec.Instructions != "" {
 		res["instructions"] = s.spec.Instructions
 	}

@@ -107,6 +107,7 @@ type Tool struct {
 	Name          string
 	RawDefinition Raw // the list entry, verbatim; a minimal one if empty
 	Behaviour     Behaviour
+	Task          Task // modern: whether calls become tasks
 }
 
 // Prompt is a prompt of a peer.
@@ -164,16 +165,19 @@ const (
 	Client   Kind = "client"   // {era, protocolVersion, clientInfo, capabilities}
 	Big      Kind = "big"      // N bytes of text
 	Count    Kind = "count"    // how often Count was called since start
+	Greet    Kind = "greet"    // greets the argument name
+	Compute  Kind = "compute"  // as Slow, for as many seconds as the argument seconds says
+	Pair     Kind = "pair"     // two elicitations in one round; a JSON array
 )
 
 var kinds = []Kind{"", Echo, Verbatim, Error, Slow, Stubborn, Hang, Progress, Elicit, Sample, Roots, Multi,
-	Survey, Visit, Gate, Crash, Partial, Twice, Notify, Touch, Env, Headers, Params, Client, Big, Count}
+	Survey, Visit, Gate, Crash, Partial, Twice, Notify, Touch, Env, Headers, Params, Client, Big, Count, Greet, Compute, Pair}
 
 // Behaviour is a Kind with its parameters.
 type Behaviour struct {
 	Kind Kind
 	Raw  Raw           // Verbatim, Error
-	For  time.Duration // Slow, Stubborn, Progress
+	For  time.Duration // Slow, Stubborn, Progress; Elicit: how long it works when it has its answer
 	N    int           // Progress, Multi, Big
 	URI  string        // Touch
 }
