@@ -51,6 +51,7 @@ type Registry struct {
 // Task is one piece of work that outlives the request that began it.
 type Task struct {
 	r      *Registry
+	id     string
 	cancel context.CancelCauseFunc // of its run
 	ctx    context.Context         // of its run
 
@@ -109,7 +110,7 @@ func (r *Registry) Close() {
 }
 
 func (r *Registry) task(id string) *Task {
-	t := &Task{r: r, changed: make(chan struct{}), state: State{ID: id}}
+	t := &Task{r: r, id: id, changed: make(chan struct{}), state: State{ID: id}}
 	t.ctx, t.cancel = context.WithCancelCause(r.ctx)
 	return t
 }
@@ -203,7 +204,7 @@ func (r *Registry) List(pass func(*State) bool) []*Task {
 }
 
 // ID is the Task's, which nobody can guess.
-func (t *Task) ID() string { return t.state.ID }
+func (t *Task) ID() string { return t.id }
 
 // State is how the Task stands.
 func (t *Task) State() State {
