@@ -46,6 +46,8 @@ func TestSuite(t *testing.T) {
 			if name := suite[i].name; soak(0, 1) == 0 && name != "history" && name != "expiry" && name != "two registries" {
 				return
 			}
+			c.Whole(t, logName)
+			c.Whole(t, "blob")
 			leader := c.Leader(t, logName)
 			killed := make(chan struct{})
 			go func() { defer close(killed); c.Kill(leader) }()

@@ -209,6 +209,43 @@ func (c *Cluster) Leader(t testing.TB, log string) int {
 	}
 }
 
+// Whole waits until every node is there and has all that a log holds, so that
+// any one of them may go.
+func (c *Cluster) Whole(t testing.TB, log string) {
+	t.Helper()
+	nc, err := nats.Connect(c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	for {
+		try, stop := context.WithTimeout(ctx, 2*time.Second)
+		s, err := js.Stream(try, log)
+		stop()
+		current := 0
+		if err == nil && s.CachedInfo().Cluster != nil && s.CachedInfo().Cluster.Leader != "" {
+			for _, peer := range s.CachedInfo().Cluster.Replicas {
+				if peer.Current && !peer.Offline {
+					current++
+				}
+			}
+		}
+		if current == nodes-1 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("log %s has %d current followers: %v", log, current, err)
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
 // Options are those of a store on the cluster.
 func (c *Cluster) Options() store.Options {
 	return store.Options{URL: c.URL, Replicas: nodes}
