@@ -28,6 +28,9 @@ import (
 // that hub.
 const durableEnv = "STOA_DURABLE_HUB"
 
+// durableUp names the address of its upstream, calls of which become tasks.
+const durableUp = "STOA_DURABLE_UPSTREAM"
+
 // durableMain runs a hub until it is killed, if the process was started for
 // that. It ends with its stdin too, so that none outlives the test.
 func durableMain() {
@@ -37,6 +40,11 @@ func durableMain() {
 	}
 	cfg := config.Default()
 	cfg.Listen, cfg.Data = []string{"127.0.0.1:0"}, data
+	if up := os.Getenv(durableUp); up != "" {
+		s := config.DefaultServer()
+		s.Name, s.Title, s.URL, s.Task = "up", "up", up, config.TaskAlways
+		cfg.Servers = append(cfg.Servers, s)
+	}
 	h, err := hub.Open(hub.Options{Config: &cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Ready: func(addresses []string) { fmt.Println("http://" + addresses[0]) }})
 	if err != nil {
@@ -61,6 +69,7 @@ func durableMain() {
 type durable struct {
 	data string
 	log  string // of all its lives
+	up   string // the address of its upstream; empty for none
 
 	mu  sync.Mutex
 	url string
@@ -68,10 +77,12 @@ type durable struct {
 	in  io.Closer
 }
 
-func newDurable(t *testing.T) *durable {
+func newDurable(t *testing.T) *durable { return newDurableOver(t, "") }
+
+func newDurableOver(t *testing.T, up string) *durable {
 	t.Helper()
 	dir := t.TempDir()
-	d := &durable{data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log")}
+	d := &durable{data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), up: up}
 	d.start(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -89,7 +100,7 @@ func (d *durable) start(t *testing.T) {
 	}
 	defer log.Close()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), durableEnv+"="+d.data)
+	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up)
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -1,0 +1,187 @@
+package hub_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// errNoAnswer means that nobody knows what came of a request.
+var errNoAnswer = errors.New("no answer came")
+
+// modern makes a request of a client that knows tasks.
+func (d *durable) modern(c *http.Client, method, name, params string) (hubtest.Message, error) {
+	const prefix = `"io.modelcontextprotocol/`
+	body := `{"jsonrpc":"2.0","id":1,"method":` + hubtest.Quote(method) + `,"params":` + strings.TrimSuffix(params, "}") +
+		`,"_meta":{` + prefix + `protocolVersion":"2026-07-28",` + prefix + `clientCapabilities":` + tasksCapability + `}}}`
+	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.address()+"/mcp", strings.NewReader(body))
+	if err != nil {
+		return hubtest.Message{}, err
+	}
+	for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name} {
+		req.Header.Set(k, v)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return hubtest.Message{}, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || len(b) == 0 {
+		return hubtest.Message{}, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	if _, event, ok := bytes.Cut(b, []byte("data: ")); ok {
+		b, _, _ = bytes.Cut(event, []byte("\n"))
+	}
+	m, err := hubtest.ParseMessage(b)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	return m, nil
+}
+
+// starter starts tasks and cancels some.
+type starter struct {
+	d     *durable
+	http  *http.Client
+	rnd   *rand.Rand
+	acked *atomic.Int64
+	tasks []startedTask
+}
+
+type startedTask struct {
+	id, tool, name string
+	cancelled      bool // somebody asked for it
+}
+
+var nextName atomic.Int64
+
+func (s *starter) step() error {
+	t := startedTask{tool: []string{"once", "again"}[s.rnd.IntN(2)], name: fmt.Sprintf("n%d.", nextName.Add(1))}
+	m, err := s.d.modern(s.http, "tools/call", "up__"+t.tool, fmt.Sprintf(`{"name":"up__%s","arguments":{"name":%q,"seconds":%.3f}}`, t.tool, t.name, s.rnd.Float64()/20))
+	switch {
+	case errors.Is(err, errNoAnswer), err == nil && strings.Contains(string(m.Raw), "has not been reached yet"):
+		return nil
+	case err != nil:
+		return err
+	}
+	if t.id = hubtest.Decode[aTask](m.Result).TaskID; t.id == "" {
+		return fmt.Errorf("no task came: %s", m.Raw)
+	}
+	if s.rnd.IntN(5) == 0 {
+		t.cancelled = true
+		if m, err := s.d.modern(s.http, "tasks/cancel", t.id, `{"taskId":"`+t.id+`"}`); err == nil && m.Error != nil {
+			return fmt.Errorf("cancel %s: %s", t.id, m.Raw)
+		}
+	}
+	s.tasks = append(s.tasks, t)
+	s.acked.Add(1)
+	return nil
+}
+
+// check looks at what became of what was acknowledged.
+func (s *starter) check(t *testing.T, web *peer.HTTPServer) (unknown int) {
+	t.Helper()
+	for _, one := range s.tasks {
+		var got aTask
+		hubtest.Eventually(t, "task "+one.id+" ends", func() bool {
+			m, err := s.d.modern(s.http, "tasks/get", one.id, `{"taskId":"`+one.id+`"}`)
+			if err == nil && m.Error != nil {
+				t.Fatalf("task %s is lost: %s", one.id, m.Raw)
+			}
+			got = hubtest.Decode[aTask](m.Result)
+			return got.Status == "completed" || got.Status == "failed" || got.Status == "cancelled"
+		})
+		keys := sent(web, one.name)
+		for _, k := range keys {
+			if k == "" || k != keys[0] {
+				t.Errorf("%s %s was sent under %q", one.tool, one.name, keys)
+			}
+		}
+		switch {
+		case one.tool == "once" && len(keys) > 1:
+			t.Errorf("%s bears no repetition and was sent %d times", one.name, len(keys))
+		case got.Status == "cancelled" && one.cancelled:
+		case got.Status == "completed" && len(keys) > 0 && strings.Contains(string(got.Result), "computed"):
+		case got.Status == "failed" && strings.Contains(string(got.Error), `"outcome_unknown"`) && (one.tool == "once" || strings.Contains(string(got.Error), "5 times")):
+			unknown++ // what was to be sent need not have been; what takes the hub down again and again is given up
+		default:
+			t.Errorf("%s %s, sent %d times, is %s: %s %s", one.tool, one.name, len(keys), got.Status, got.Result, got.Error)
+		}
+	}
+	return unknown
+}
+
+// sent are the keys under which the upstream was sent a call, by its name.
+func sent(web *peer.HTTPServer, name string) (keys []string) {
+	for _, r := range web.Requests() {
+		if r.Method != "tools/call" || !bytes.Contains(r.Body, []byte(hubtest.Quote(name))) {
+			continue
+		}
+		_, key, _ := bytes.Cut(r.Body, []byte(`"stoa/idempotencyKey":"`))
+		key, _, _ = bytes.Cut(key, []byte(`"`))
+		keys = append(keys, string(key))
+	}
+	return keys
+}
+
+// TestKilledHubWithTasks kills the hub at random moments under clients that
+// start tasks. None that was acknowledged is lost; each has one end; what bears
+// no repetition is sent once, and what is sent again is so under one key.
+func TestKilledHubWithTasks(t *testing.T) {
+	wanted, kills := int64(soak(120, 3000)), soak(5, 60)
+	compute := peer.Behaviour{Kind: peer.Compute}
+	web := peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{
+		{Name: "once", Behaviour: compute},
+		{Name: "again", Behaviour: compute, RawDefinition: `{"name":"again","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}`},
+	}})
+	d := newDurableOver(t, web.URL)
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	var acked atomic.Int64
+	var wg sync.WaitGroup
+	starters := make([]*starter, 4)
+	for i := range starters {
+		s := &starter{d: d, http: &http.Client{Transport: &http.Transport{}}, rnd: rand.New(rand.NewPCG(seed, uint64(i))), acked: &acked}
+		starters[i] = s
+		t.Cleanup(s.http.CloseIdleConnections)
+		wg.Go(func() {
+			for acked.Load() < wanted {
+				if err := s.step(); err != nil {
+					t.Errorf("starter %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	rnd := rand.New(rand.NewPCG(seed, 99))
+	for i := range kills {
+		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
+		hubtest.Eventually(t, "so many are started", func() bool { return acked.Load() >= at || t.Failed() })
+		d.kill(t)
+		d.start(t)
+	}
+	wg.Wait()
+	d.kill(t)
+	d.start(t)
+	unknown := 0
+	for _, s := range starters {
+		unknown += s.check(t, web)
+	}
+	t.Logf("%d tasks, of which %d of unknown outcome, %d kills", acked.Load(), unknown, kills+1)
+}
