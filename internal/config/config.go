@@ -78,7 +78,8 @@ type Limits struct {
 	ArgumentBytes int // arguments after references were resolved
 	Sessions      int // legacy connections at once
 	SessionIdle   time.Duration
-	HeaderBytes   int // the header of one HTTP request
+	TaskTTL       time.Duration // from a task's beginning
+	HeaderBytes   int           // the header of one HTTP request
 }
 
 // Log says what is logged, and how.
@@ -208,6 +209,7 @@ func Default() Config {
 			ArgumentBytes: 8 << 20,
 			Sessions:      10_000,
 			SessionIdle:   30 * time.Minute,
+			TaskTTL:       time.Hour,
 			HeaderBytes:   64 << 10,
 		},
 		Session: defaultSession(),

@@ -188,8 +188,8 @@ func (h *Hub) openFaces(opts Options) error {
 	return nil
 }
 
-// begin starts what runs: the upstreams, the modules and the tasks that were
-// under way.
+// begin starts what runs: the upstreams and the modules. Tasks that were under
+// way wait for Run.
 func (h *Hub) begin(Options) error {
 	for _, o := range h.options(h.cfg) {
 		if _, err := h.pool.Add(o); err != nil {
@@ -199,7 +199,9 @@ func (h *Hub) begin(Options) error {
 	if err := h.setModules(h.cfg); err != nil {
 		return err
 	}
-	h.tasks.Resume()
+	if h.data == nil {
+		h.tasks.Resume() // nothing was left, but what comes must go
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.opened(cancel)
 	h.opened(h.leases.close)
@@ -251,6 +253,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Not before: who opens a hub to look at what it keeps must change nothing.
+	h.tasks.Resume()
 	failed := make(chan error, len(servers))
 	for i, s := range servers {
 		h.wg.Go(func() {

@@ -39,6 +39,7 @@ var fixed = []struct {
 	{"auth", func(c *config.Config) any { return c.Auth }},
 	{"autoDiscover", func(c *config.Config) any { return c.AutoDiscover }},
 	{"limits.messageBytes", func(c *config.Config) any { return c.Limits.MessageBytes }},
+	{"limits.taskTTL", func(c *config.Config) any { return c.Limits.TaskTTL }},
 	{"limits.depth", func(c *config.Config) any { return c.Limits.Depth }},
 	{"limits.headerBytes", func(c *config.Config) any { return c.Limits.HeaderBytes }},
 	{"log", func(c *config.Config) any { return c.Log }},

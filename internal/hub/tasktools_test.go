@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -168,5 +169,36 @@ func TestTaskRestart(t *testing.T) {
 	}
 	if waiting.Status != "completed" || !strings.Contains(string(waiting.Result), "Ada") {
 		t.Errorf("what waited for input: %+v", waiting)
+	}
+}
+
+// The hub's owner looks at tasks and ends them by the API.
+func TestTaskAPI(t *testing.T) {
+	w := newWorld(t, cell{hubtest.Modern, "stdio", true}, taskSpec(), worldOptions{
+		client: hubtest.ClientOptions{Capabilities: tasksCapability}, server: func(s *config.Server) { s.Task = config.TaskAlways }})
+	slow, done := w.begin(t, "slow", ""), w.begin(t, "echo", `{"a":7}`)
+	until(t, w.client, done.TaskID, "completed")
+	if code, b := w.Get("/api/v1/tasks"); code != 200 || !strings.Contains(string(b), `"tool":"slow","status":"working"`) || strings.Contains(string(b), `"result"`) {
+		t.Errorf("list: %d %s", code, b)
+	}
+	if code, b := w.Get("/api/v1/tasks/" + done.TaskID); code != 200 || !strings.Contains(string(b), `"status":"completed"`) || !strings.Contains(string(b), `"structuredContent":{"a":7}`) {
+		t.Errorf("show: %d %s", code, b)
+	}
+	if code, b := w.Get("/api/v1/tasks/t_none"); code != 404 || !strings.Contains(string(b), `"resource_not_found"`) {
+		t.Errorf("one that is not there: %d %s", code, b)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, w.URL+"/api/v1/tasks/"+slow.TaskID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.Token)
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Do(req)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("cancel: %v, %v", resp, err)
+	}
+	resp.Body.Close()
+	if got := get(t, w.client, slow.TaskID); got.Status != "cancelled" || got.StatusMessage != "cancelled by local" {
+		t.Errorf("it is %+v", got)
 	}
 }

@@ -40,6 +40,8 @@ type Registry struct {
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 
+	resumed sync.Once
+
 	openMu sync.Mutex
 	disk   *disk // nil until the store is open
 

@@ -220,8 +220,10 @@ func (t *Task) end(out Outcome) {
 
 // Resume takes up what was not finished when the hub ended, and keeps Tasks no
 // longer than they may live. Work that the upstream may have had is begun again
-// only if it bears repetition.
-func (r *Registry) Resume() {
+// only if it bears repetition. Once is enough.
+func (r *Registry) Resume() { r.resumed.Do(r.resume) }
+
+func (r *Registry) resume() {
 	for _, t := range r.List(func(s *State) bool { return !s.Status.Final() }) {
 		s := t.State()
 		run := r.opts.Run
