@@ -264,7 +264,7 @@ func (k *Tasks) patient(ctx context.Context, c *Call) (mcp.Response, error) {
 		return a.resp, a.err
 	case <-moment.C:
 	}
-	c.Req.Stream.Flush()
+	s.stream.Flush()
 	t, err := s.become(ctx)
 	if err != nil {
 		// It cannot be kept: then it is the plain call that it was.

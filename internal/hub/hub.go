@@ -321,6 +321,7 @@ func (h *Hub) drain(servers []*http.Server) {
 	}
 	wg.Wait()
 	h.endpoint.Wait(ctx)
+	h.tasks.Kept().Drain(ctx)
 }
 
 func serve(s *http.Server, ln net.Listener) error {

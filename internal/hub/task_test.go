@@ -314,4 +314,5 @@ func TestTaskBelongsToItsPrincipal(t *testing.T) {
 	if code, body := w.Get("/mcps/up"); code != 200 || !strings.Contains(string(body), `"tasks":{"working":1,`) {
 		t.Errorf("GET /mcps/up: %d %s", code, body)
 	}
+	acknowledged(t, w.client.Call("tasks/cancel", `{"taskId":`+hubtest.Quote(mine.TaskID)+`}`))
 }

@@ -202,3 +202,25 @@ func TestTaskAPI(t *testing.T) {
 		t.Errorf("it is %+v", got)
 	}
 }
+
+// A hub that is told to stop lets tasks end that soon will.
+func TestTaskDrain(t *testing.T) {
+	state := t.TempDir() + "/state"
+	spec := peer.Spec{Era: peer.EraModern, StatePath: state, Tools: []peer.Tool{{Name: "compute", Behaviour: peer.Do(peer.Compute)}}}
+	data := t.TempDir()
+	run := func() *hubtest.Hub {
+		return hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) { s.Task = config.TaskAlways }), func(s *hubtest.Setup) { s.Config.Data = data })
+	}
+	h := run()
+	o := hubtest.ClientOptions{Capabilities: tasksCapability}
+	made := hubtest.Decode[aTask](h.Client(t, o).Tool("up__compute", `{"seconds":0.5}`).Result)
+	hubtest.Eventually(t, "it is at work", func() bool {
+		st, err := peer.ReadState(state)
+		return err == nil && len(st.Called) > 0
+	})
+	h.Stop()
+	h = run()
+	if got := get(t, h.Client(t, o), made.TaskID); got.Status != "completed" {
+		t.Errorf("%+v", got)
+	}
+}

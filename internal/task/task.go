@@ -111,6 +111,25 @@ func (r *Registry) Close() {
 	r.wg.Wait()
 }
 
+// Drain waits until no Task is at work at an upstream, or ctx ends.
+func (r *Registry) Drain(ctx context.Context) {
+	for {
+		busy := r.List(func(s *State) bool { return s.Running && !s.Status.Final() })
+		if len(busy) == 0 {
+			return
+		}
+		changed := busy[0].Changed()
+		if s := busy[0].State(); !s.Running || s.Status.Final() {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (r *Registry) task(id string) *Task {
 	t := &Task{r: r, id: id, changed: make(chan struct{}), state: State{ID: id}}
 	t.ctx, t.cancel = context.WithCancelCause(r.ctx)
@@ -143,6 +162,7 @@ func (r *Registry) Create(ctx context.Context, w Work, params []byte, running bo
 		run = r.opts.Run
 	}
 	if !r.launch(t, run) {
+		_ = t.Cancel(ctx, "the hub is stopping") // it would be run by the next one
 		return nil, errStopping
 	}
 	return t, nil

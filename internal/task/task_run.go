@@ -199,7 +199,7 @@ func (t *Task) end(out Outcome) {
 	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		// Also when the hub stops: then once, with the store's own time-out.
-		_, err := t.commit(context.WithoutCancel(t.ctx), func(s State) (*Event, []byte, error) {
+		_, err := t.commit(t.ctx, func(s State) (*Event, []byte, error) {
 			if s.Status.Final() {
 				return nil, nil, nil
 			}

@@ -102,8 +102,11 @@ type decision func(State) (*Event, []byte, error)
 // came.
 const tries = 8
 
-// commit decides and appends, and returns the state that follows.
+// commit decides and appends, and returns the state that follows. It does not
+// heed the end of ctx: who goes away in the middle would leave it open whether
+// it was written.
 func (t *Task) commit(ctx context.Context, decide decision) (State, error) {
+	ctx = context.WithoutCancel(ctx)
 	d, err := t.r.on(ctx)
 	if err != nil {
 		return State{}, err
