@@ -27,6 +27,7 @@ type grammar struct {
 	Serve     serveCmd     `cmd:"" help:"Run the hub."`
 	Stdio     stdioCmd     `cmd:"" help:"Attach stdin and stdout to the hub, launching it if none runs, for clients that start their servers."`
 	Agent     agentCmd     `cmd:"" help:"Serve commands and files of this machine as an agent of their own."`
+	Bridge    bridgeCmd    `cmd:"" help:"Serve WebSocket agents as a tool on stdin and stdout, for clients that start their servers."`
 	Stop      stopCmd      `cmd:"" help:"Stop the hub that runs on the data folder."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools that are offered."`
 	Call      callCmd      `cmd:"" help:"Call a tool."`
