@@ -56,6 +56,9 @@ func (c *bridgeCmd) Run(ctx context.Context, s std) error {
 	defer context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })()
 	defer in.Close()
 	err = b.ServePipe(ctx, in, s.out, lastAnswers)
+	if err == nil {
+		err = ctx.Err() // which was a signal
+	}
 	if errors.Is(err, syscall.EPIPE) {
 		return &failure{err: errSilent, code: exitFailed} // nobody is left to be told
 	}
