@@ -92,11 +92,17 @@ func (k *Tasks) Kept() *task.Registry { return k.kept }
 func (k *Tasks) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	// A call that the hub makes for another, such as one of a batch, is waited
 	// for: its request has no id.
-	if c.Req.Method != "tools/call" || c.Req.ID == nil || !c.Req.Client.Tasks() {
+	if c.Req.Method != "tools/call" || c.Req.ID == nil {
+		return k.door.Do(ctx, c)
+	}
+	if !c.Req.Client.Tasks() {
+		if mode(c) == catalog.TaskMust {
+			return mcp.Response{}, mcp.NeedsTasks(c.Req.Client)
+		}
 		return k.door.Do(ctx, c)
 	}
 	switch mode(c) {
-	case catalog.TaskAlways:
+	case catalog.TaskAlways, catalog.TaskMust:
 		if err := k.door.check(ctx, c); err != nil {
 			return mcp.Response{}, err
 		}

@@ -29,6 +29,7 @@ const (
 	TaskNever  Task = iota
 	TaskSlow        // when it takes longer than a moment
 	TaskAlways      // at once
+	TaskMust        // at once, and nobody else may call it
 )
 
 // CardAbove is the size over which a result is long.

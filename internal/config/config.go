@@ -182,9 +182,10 @@ const (
 type TaskMode string
 
 const (
-	TaskOff    TaskMode = "off"    // never
-	TaskAuto   TaskMode = "auto"   // when they take longer than a moment
-	TaskAlways TaskMode = "always" // at once
+	TaskOff    TaskMode = "off"      // never
+	TaskAuto   TaskMode = "auto"     // when they take longer than a moment
+	TaskAlways TaskMode = "always"   // at once
+	TaskMust   TaskMode = "required" // at once, and clients without the extension are refused
 )
 
 // Sharing says whether the clients share one connection to a server.

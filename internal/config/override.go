@@ -33,7 +33,7 @@ func overrideFields() []field[Override] {
 			show(s, at, o)
 		}
 	}
-	durable := enumField("task", "`task` for this tool.", func(o *Override) *TaskMode { return &o.Task }, "off", "auto", "always")
+	durable := enumField("task", "`task` for this tool.", func(o *Override) *TaskMode { return &o.Task }, "off", "auto", "always", "required")
 	showTask := durable.show
 	durable.show = func(s *shower, at string, o *Override) {
 		if o.Task != "" {

@@ -81,7 +81,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 	return o
 }
 
-var tasks = map[config.TaskMode]catalog.Task{config.TaskAuto: catalog.TaskSlow, config.TaskAlways: catalog.TaskAlways}
+var tasks = map[config.TaskMode]catalog.Task{config.TaskAuto: catalog.TaskSlow, config.TaskAlways: catalog.TaskAlways, config.TaskMust: catalog.TaskMust}
 
 // literally is the pattern that matches a name and nothing else.
 func literally(name string) string {

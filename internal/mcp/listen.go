@@ -54,8 +54,9 @@ func NeedsTasks(c *Client) error {
 	if c.Tasks() {
 		return nil
 	}
-	return fault.New(fault.MissingCapability, TasksExtension, "the request needs the extension, which the client did not declare").
-		With("requiredCapabilities", json.RawMessage(TasksCapability))
+	f := fault.New(fault.MissingCapability, TasksExtension, "the request needs the extension, which the client did not declare")
+	f.Hint = "Declare the extension in the request's _meta, or use the tool task_start."
+	return f.With("requiredCapabilities", json.RawMessage(TasksCapability))
 }
 
 // subscription is one running subscriptions/listen.
