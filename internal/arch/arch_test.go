@@ -110,7 +110,7 @@ var layerNames = map[int]string{entry: "entry", test: "test helpers", public: "p
 // yet. A folder stands for what is below it too.
 var layers = map[string]int{
 	".": entry, "bench": entry, "e2e": entry, "internal/arch": entry,
-	"internal/hubtest": test, "internal/store/storetest": test,
+	"internal/hubtest": test, "internal/store/storetest": test, "internal/llm/llmtest": test,
 	"pkg":              public,
 	"internal/cli":     command,
 	"internal/hub":     composition,

@@ -1,0 +1,28 @@
+package anthropic
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/llm/llmtest"
+)
+
+var whole = llmtest.Whole{
+	First: "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"One \"}}\n\n",
+	Rest: "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
+		"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":4}}\n\n" +
+		"data: {\"type\":\"message_stop\"}\n\n",
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(o llm.Options) (llm.Model, error) {
+	o.Model = "test-model"
+	return New(o)
+}
+
+func TestRecords(t *testing.T) { llmtest.Records(t, open) }
+
+func TestRules(t *testing.T) { llmtest.Rules(t, open, whole) }

@@ -1,0 +1,247 @@
+// Package exchange owns one request to a provider over HTTP: its attempts, its
+// deadlines, and the errors that come of it. What is sent and how an answer is
+// read is the provider's.
+//
+// An attempt is repeated only while nothing of an answer has been handed on.
+// A provider that asks for a pause gets it from every request of the Client,
+// so that many of them do not begin again at once. Redirects are not followed:
+// they would carry the key elsewhere. No error holds the key.
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/llm"
+)
+
+// Client asks one provider. It may be used by several goroutines.
+type Client struct {
+	provider string
+	o        llm.Options
+	http     *http.Client
+	hold     atomic.Int64 // no attempt before this time, in Unix nanoseconds
+}
+
+// New makes a client of options whose defaults are filled in.
+func New(provider string, o llm.Options) *Client {
+	c := &http.Client{}
+	if o.HTTP != nil {
+		*c = *o.HTTP
+	}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{provider: provider, o: o, http: c}
+}
+
+// Emit hands a delta on. Its error means that nobody listens any more and is
+// returned as it is.
+type Emit func(llm.Delta) error
+
+// Ask is what is asked, and how the answer is read.
+type Ask struct {
+	Model  string
+	Method string // empty: POST
+	URL    string
+	Header http.Header
+
+	// Body makes the body of an attempt; last is why the one before failed.
+	Body func(last *llm.Error) ([]byte, error)
+
+	// Read reads a successful answer. What it returns other than an *llm.Error
+	// or an error of Emit counts as a broken connection.
+	Read func(body io.Reader, emit Emit) error
+
+	// Fail says what an unsuccessful answer means; Status and Wait are filled
+	// in where it leaves them.
+	Fail func(status int, body []byte) *llm.Error
+}
+
+var (
+	errGone   = errors.New("nobody listens any more")
+	errSilent = errors.New("silent for too long")
+	errLong   = errors.New("not done in time")
+)
+
+const maxErrorBody = 64 << 10
+
+// Stream asks until there is an answer, and hands it to yield.
+func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, error) bool) {
+	var last *llm.Error
+	for attempt := 1; ; attempt++ {
+		if err := c.wait(ctx); err != nil {
+			yield(llm.Delta{}, c.finish(ctx, ask, err, attempt-1))
+			return
+		}
+		said := false
+		err := c.once(ctx, ask, last, func(d llm.Delta) error {
+			said = true
+			if !yield(d, nil) {
+				return errGone
+			}
+			return nil
+		})
+		if err == nil || errors.Is(err, errGone) {
+			return
+		}
+		last = c.finish(ctx, ask, err, attempt)
+		wait := last.Wait
+		if wait == 0 {
+			wait = c.o.RetryDelay
+		}
+		if said || !last.Retryable() || attempt > c.o.MaxRetries || wait > c.o.MaxWait {
+			c.o.Logger.Debug("model gave no answer", "provider", c.provider, "model", ask.Model, "attempts", attempt, "err", last)
+			yield(llm.Delta{}, last)
+			return
+		}
+		c.pause(time.Now().Add(wait))
+		if !yield(llm.Delta{Kind: llm.Retrying, Attempt: attempt + 1, Wait: wait, Text: reason(last)}, nil) {
+			return
+		}
+	}
+}
+
+func reason(e *llm.Error) string {
+	plain := *e
+	plain.Attempts, plain.Wait = 0, 0
+	return plain.Error()
+}
+
+// pause lets nobody begin before t.
+func (c *Client) pause(t time.Time) {
+	for old := c.hold.Load(); old < t.UnixNano(); old = c.hold.Load() {
+		if c.hold.CompareAndSwap(old, t.UnixNano()) {
+			return
+		}
+	}
+}
+
+func (c *Client) wait(ctx context.Context) error {
+	for {
+		d := time.Duration(c.hold.Load() - time.Now().UnixNano())
+		if d <= 0 || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t := time.NewTimer(d)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// once is one attempt.
+func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emit) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	whole := time.AfterFunc(c.o.MaxTime, func() { cancel(errLong) })
+	defer whole.Stop()
+	quiet := time.AfterFunc(c.o.Timeout, func() { cancel(errSilent) })
+	defer quiet.Stop()
+
+	var body io.Reader = http.NoBody
+	if ask.Body != nil {
+		b, err := ask.Body(last)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	method := ask.Method
+	if method == "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, ask.URL, body)
+	if err != nil {
+		return &llm.Error{Cause: llm.BadRequest, Detail: "the base URL cannot be used", Err: err}
+	}
+	for _, h := range []http.Header{{"Content-Type": {"application/json"}}, c.o.Header, ask.Header} {
+		for k, v := range h {
+			req.Header[http.CanonicalHeaderKey(k)] = v
+		}
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	quiet.Stop()
+	r := &watched{r: res.Body, quiet: quiet, timeout: c.o.Timeout}
+	if res.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(r, maxErrorBody))
+		return c.refused(ask, res, b)
+	}
+	if err = ask.Read(r, emit); err != nil && !errors.Is(err, errGone) {
+		return causeOf(ctx, err)
+	}
+	return err
+}
+
+// causeOf prefers the reason for which we broke off ourselves.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (c *Client) refused(ask Ask, res *http.Response, body []byte) *llm.Error {
+	var e *llm.Error
+	switch {
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		e = &llm.Error{Cause: llm.BadRequest, Detail: "the base URL leads elsewhere, and redirects are not followed"}
+	default:
+		e = ask.Fail(res.StatusCode, body)
+	}
+	e.Status = res.StatusCode
+	if w := RetryAfter(res.Header, time.Now()); e.Wait == 0 && w > 0 {
+		e.Wait = w
+	}
+	return e
+}
+
+// finish makes of whatever went wrong the error that the caller sees.
+func (c *Client) finish(ctx context.Context, ask Ask, err error, attempts int) *llm.Error {
+	var e *llm.Error
+	var u *url.Error
+	switch {
+	case ctx.Err() != nil:
+		e = &llm.Error{Cause: llm.Cancelled, Err: context.Cause(ctx)}
+	case errors.Is(err, errSilent):
+		e = &llm.Error{Cause: llm.TimedOut, Err: err}
+	case errors.Is(err, errLong):
+		e = &llm.Error{Cause: llm.TimedOut, Detail: "the answer as a whole took too long", Err: err}
+	case errors.As(err, &e):
+		e = new(*e)
+	case errors.As(err, &u):
+		// Without the address, which may hold what is not to be seen.
+		e = &llm.Error{Cause: llm.Network, Detail: u.Err.Error(), Err: u.Err}
+	default:
+		e = &llm.Error{Cause: llm.Network, Detail: "the answer broke off: " + err.Error(), Err: err}
+	}
+	e.Provider, e.Model, e.Attempts = c.provider, ask.Model, attempts
+	e.Detail = c.clean(e.Detail)
+	return e
+}
+
+// watched counts silence only while somebody waits for bytes: a slow listener
+// is not the provider's fault.
+type watched struct {
+	r       io.Reader
+	quiet   *time.Timer
+	timeout time.Duration
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.quiet.Reset(w.timeout)
+	n, err := w.r.Read(p)
+	w.quiet.Stop()
+	return n, err
+}

@@ -1,0 +1,119 @@
+package exchange
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/secret"
+)
+
+const maxDetail = 500
+
+// clean bounds the provider's words and takes the key out of them.
+func (c *Client) clean(s string) string {
+	if key := c.o.APIKey.Reveal(); key != "" {
+		s = strings.ReplaceAll(s, key, secret.Dots)
+	}
+	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd")
+	if len(s) > maxDetail {
+		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
+	}
+	return s
+}
+
+// RetryAfter reads how long a provider wants us to wait: milliseconds, seconds
+// or a date. It is 0 if that is not told.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}
+
+// ByStatus says what an HTTP status means where the body says nothing more.
+func ByStatus(status int) llm.Cause {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return llm.Auth
+	case status == http.StatusPaymentRequired:
+		return llm.Quota
+	case status == http.StatusNotFound:
+		return llm.NotFound
+	case status == http.StatusRequestTimeout:
+		return llm.TimedOut
+	case status == http.StatusRequestEntityTooLarge:
+		return llm.ContextTooLong
+	case status == http.StatusTooManyRequests:
+		return llm.RateLimited
+	case status >= 500:
+		return llm.Overloaded
+	}
+	return llm.BadRequest
+}
+
+// Words finds the message in an error body of any provider: error.message,
+// error, message or detail. Of what is no JSON, like a proxy's page, nothing
+// is told but its beginning.
+func Words(body []byte) string {
+	var b struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &b) != nil {
+		s := strings.TrimSpace(string(body))
+		if strings.HasPrefix(s, "<") {
+			return "the answer is a web page: is something else at this address?"
+		}
+		return s
+	}
+	for _, raw := range []json.RawMessage{b.Error, b.Detail} {
+		var s string
+		var o struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(raw, &s) == nil && s != "" {
+			return s
+		}
+		if json.Unmarshal(raw, &o) == nil && o.Message != "" {
+			return o.Message
+		}
+	}
+	return b.Message
+}
+
+// TooLong reports whether a message says that the context does not fit, in the
+// words of any provider.
+func TooLong(words string) bool {
+	words = strings.ToLower(words)
+	for _, w := range []string{"context length", "context_length", "context window", "prompt is too long", "input token count", "exceeds the maximum number of tokens", "maximum context", "too many tokens", "exceed_context_size"} {
+		if strings.Contains(words, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Failed makes an error of a status and a body. A key is often quoted in part
+// by those who refuse it, so that their words are not handed on.
+func Failed(status int, words string) *llm.Error {
+	e := &llm.Error{Cause: ByStatus(status), Detail: words}
+	if status >= 400 && status < 500 && TooLong(words) {
+		e.Cause = llm.ContextTooLong
+	}
+	if e.Cause == llm.Auth {
+		e.Detail = ""
+	}
+	return e
+}

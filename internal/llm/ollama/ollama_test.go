@@ -1,0 +1,27 @@
+package ollama
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/llm/llmtest"
+)
+
+var whole = llmtest.Whole{
+	Before: "{\"capabilities\":[\"tools\"]}\n",
+	First:  "{\"message\":{\"content\":\"One \"},\"done\":false}\n",
+	Rest:   "{\"message\":{\"content\":\"two.\"},\"done\":true,\"done_reason\":\"stop\"}\n",
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(o llm.Options) (llm.Model, error) {
+	o.Model = "test-model"
+	return New(o)
+}
+
+func TestRecords(t *testing.T) { llmtest.Records(t, open) }
+
+func TestRules(t *testing.T) { llmtest.Rules(t, open, whole) }
