@@ -28,7 +28,7 @@ func (c *Client) clean(s string) string {
 // RetryAfter reads how long a provider wants us to wait: milliseconds, seconds
 // or a date. It is 0 if that is not told.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
 	}
 	v := h.Get("Retry-After")
