@@ -40,8 +40,7 @@ func (b *Bridge) call(ctx context.Context, req *mcp.Request) ([]byte, error) {
 // result is the result of a call: a text that is JSON.
 func result(success bool, member, value string) []byte {
 	inner := wire.AppendString(fmt.Appendf(nil, `{"success":%t,%q:`, success, member), value)
-	out := wire.AppendString([]byte(`{"content":[{"type":"text","text":`), string(append(inner, '}')))
-	return fmt.Appendf(out, `}],"isError":%t}`, !success)
+	return said(string(append(inner, '}')), !success)
 }
 
 // explain says what went wrong, and what to do where that is known.
@@ -72,8 +71,8 @@ func (b *Bridge) chat(ctx context.Context, req *mcp.Request) (string, error) {
 	if args == nil {
 		args = []byte("{}")
 	}
-	if faults := b.tool.faults(args); faults != "" {
-		return "", errors.New(faults)
+	if text := faults(b.tool.input, args); text != "" {
+		return "", errors.New(text)
 	}
 	kind, _ := wire.String(wire.Get(args, "agent_type"))
 	q, err := question(args)

@@ -9,5 +9,7 @@
 // connect only to hosts that were allowed. What the agent says on the way is
 // passed on as progress to callers that ask for it.
 //
+// An Agent is one such agent as an MCP server by itself, with the tool chat.
+//
 // It keeps nothing between calls and never logs what is said.
 package bridge

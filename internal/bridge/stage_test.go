@@ -80,15 +80,15 @@ func chat(id any, args map[string]any) string {
 	return string(b)
 }
 
-// said is what a response says.
-type said struct {
+// outcome is what a response says.
+type outcome struct {
 	ID      int
 	Success bool
 	Data    *string
 	Error   *string
 }
 
-func read(t *testing.T, line string) (s said) {
+func read(t *testing.T, line string) (s outcome) {
 	t.Helper()
 	var m struct {
 		ID     int
@@ -114,7 +114,7 @@ func read(t *testing.T, line string) (s said) {
 }
 
 // call has one question answered.
-func (c *client) call(args map[string]any) said {
+func (c *client) call(args map[string]any) outcome {
 	c.t.Helper()
 	c.ids++
 	c.send(chat(1000+c.ids, args))

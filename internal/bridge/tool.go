@@ -85,9 +85,9 @@ func CanName(name string) bool {
 }
 
 // faults says what is wrong with arguments; "" if nothing is.
-func (t *tool) faults(args []byte) string {
+func faults(input *schema.Schema, args []byte) string {
 	var all []string
-	for _, f := range t.input.Validate(args) {
+	for _, f := range input.Validate(args) {
 		at := strings.TrimPrefix(f.Pointer, "/")
 		if at == "" {
 			at = "the arguments"

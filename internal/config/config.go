@@ -167,6 +167,8 @@ const (
 	HTTP  Transport = "http"
 	SSE   Transport = "sse"
 	WS    Transport = "ws"
+	// Ailumina is no MCP: a WebSocket agent, which becomes a server with one tool.
+	Ailumina Transport = "ailumina"
 )
 
 // Protocol is the era to speak to a server.

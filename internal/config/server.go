@@ -337,8 +337,8 @@ func checkURL(s *Server, problem func(key, text, hint string)) {
 	case u.Hostname() == "":
 		problem("/url", "the url has no host", hint)
 	case s.Transport == Stdio:
-		problem("/transport", "a url cannot be reached by stdio", "write http, sse or ws, or leave it out")
-	case strings.HasPrefix(u.Scheme, "ws") != (s.Transport == WS):
+		problem("/transport", "a url cannot be reached by stdio", "write http, sse, ws or ailumina, or leave it out")
+	case strings.HasPrefix(u.Scheme, "ws") != (s.Transport == WS || s.Transport == Ailumina):
 		problem("/transport", fmt.Sprintf("the transport %s cannot reach a %s url", s.Transport, u.Scheme), "leave the transport out, or correct the url")
 	}
 }

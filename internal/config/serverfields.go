@@ -22,7 +22,7 @@ func serverFields() []field[Server] {
 		textField("url", "The address of a server that runs elsewhere: http, https, ws or wss. `${VAR}` is filled in.", expanded, func(s *Server) *string { return &s.URL }, nil),
 		secretsField("headers", "HTTP headers for every request to `url`. They are never shown. `${VAR}` is filled in.", false, func(s *Server) *map[string]secret.String { return &s.Headers }),
 		objectField("tls", "How a https or wss address is trusted. Files are read again when they have changed.", func(s *Server) *Trust { return &s.TLS }, trustFields()),
-		transportField("transport", "How to speak to the server. With auto, a `command` is stdio, a ws address is ws, and an http address is tried as http, then as sse. `streamable-http` and `streamableHttp` are http."),
+		transportField("transport", "How to speak to the server. With auto, a `command` is stdio, a ws address is ws, and an http address is tried as http, then as sse. `ailumina` is a WebSocket agent at a ws address, as in `ws://localhost:8000/ws/news`, which becomes a server with the tool `chat`. `streamable-http` and `streamableHttp` are http."),
 		enumField("protocol", "The generation of MCP to speak; auto asks the server.", func(s *Server) *Protocol { return &s.Protocol }, "auto", "modern", "legacy"),
 		millisField("timeoutMs", "A call may take so many milliseconds from the start of its execution; progress starts the count again.", func(s *Server) *time.Duration { return &s.Timeout }),
 		millisField("maxTimeoutMs", "A call may take so many milliseconds in all, whatever its progress; never less than `timeoutMs`.", func(s *Server) *time.Duration { return &s.MaxTimeout }),
@@ -90,7 +90,7 @@ var transports = []struct {
 	name string
 	is   Transport
 }{
-	{"auto", Auto}, {"stdio", Stdio}, {"http", HTTP}, {"sse", SSE}, {"ws", WS},
+	{"auto", Auto}, {"stdio", Stdio}, {"http", HTTP}, {"sse", SSE}, {"ws", WS}, {"ailumina", Ailumina},
 	{"streamable-http", HTTP}, {"streamableHttp", HTTP}, {"streamable_http", HTTP}, {"streamablehttp", HTTP},
 	{"websocket", WS},
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/bridge"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -78,6 +80,21 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 	for name, value := range s.Headers {
 		o.Header.Set(name, value.Reveal())
 	}
+	if s.Transport == config.Ailumina {
+		return socketAgent(o)
+	}
+	return o
+}
+
+// socketAgent makes an upstream of a WebSocket agent.
+func socketAgent(o upstream.Options) upstream.Options {
+	a, err := bridge.NewAgent(bridge.AgentOptions{Name: o.Title, URL: o.URL, Header: o.Header, TLS: o.TLS, Timeout: o.Timeout, Max: o.MaxTimeout})
+	if err != nil {
+		o.Unusable = fault.New(fault.Unreachable, o.Name, "%v", err)
+		return o
+	}
+	o.URL, o.Header, o.TLS = "", nil, nil
+	o.Handler, o.Via = a, string(config.Ailumina)
 	return o
 }
 

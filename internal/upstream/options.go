@@ -27,6 +27,7 @@ type Options struct {
 	TLS    *tls.Config // nil means the usual rules
 
 	Handler mcp.Handler // a module in this process
+	Via     string      // how Handler reaches what it stands for, in the status; "" means that it stands for itself
 	Agent   bool        // it may call back into the hub, and is told in which call
 	Builtin bool        // the module is a part of the hub: its names are offered as they are, and it is no agent
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -52,7 +53,7 @@ func (u *Upstream) Status() Status {
 	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
 	switch {
 	case u.opts.Handler != nil:
-		s.Transport = "local"
+		s.Transport = cmp.Or(u.opts.Via, "local")
 	case u.opts.URL != "":
 		s.Transport = "http"
 	}

@@ -1,0 +1,141 @@
+package bridge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/stoahub/stoa/internal/ailumina"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/schema"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// AgentOptions say where one agent is.
+type AgentOptions struct {
+	Name    string        // how it is called
+	URL     string        // its own, as ws://localhost:8000/ws/news
+	Header  http.Header   // of the handshake
+	TLS     *tls.Config   // for wss; nil means the usual rules
+	Timeout time.Duration // to connect, and to wait for each message; 0 means 30 s
+	Max     time.Duration // for a whole answer; 0 means 10 min
+}
+
+// Agent is one WebSocket agent as an MCP server with the tool chat, whose
+// answer is plain text. It is an mcp.Handler. That the agent cannot be reached
+// is a fault; what the agent itself says went wrong is a result.
+type Agent struct {
+	name  string
+	to    *url.URL
+	opts  ailumina.Options
+	input *schema.Schema
+}
+
+const (
+	chatName  = "chat"
+	chatInput = `{"type":"object","properties":{` +
+		`"user_input":{"type":"string","description":"What to say to the agent."},` +
+		`"chat_messages":{"type":"array","description":"The conversation so far, oldest first. The agent remembers nothing else.","items":{"type":"object","properties":{` +
+		`"role":{"type":"string","description":"user or assistant"},"content":{"type":"string"}},"required":["role","content"]}},` +
+		`"fileId":{"type":"string","description":"A file that the agent's server has."}},"required":["user_input"]}`
+	chatTool = `{"tools":[{"name":"` + chatName + `","title":"Chat","description":"Say something to this agent and get its answer.","inputSchema":` + chatInput + `,"annotations":{"openWorldHint":true}}]}`
+)
+
+// NewAgent returns an agent. It connects to nothing.
+func NewAgent(o AgentOptions) (*Agent, error) {
+	to, err := ailumina.ParseURL(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the url of the agent cannot be used: %w", err)
+	}
+	s, err := schema.Compile([]byte(chatInput))
+	if err != nil {
+		return nil, fmt.Errorf("compile the tool's schema: %w", err)
+	}
+	return &Agent{name: o.Name, to: to, input: s, opts: ailumina.Options{Header: o.Header, TLS: o.TLS, Timeout: o.Timeout, Max: o.Max}}, nil
+}
+
+// Handle answers one request.
+func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	if req.IsNote {
+		return mcp.Response{}, nil
+	}
+	switch req.Method {
+	case "initialize", "server/discover":
+		return mcp.Introduce(req.Client, []byte(`{"tools":{}}`), mcp.ServerInfo(a.name, a.name), "")
+	case "tools/list":
+		return answer(req, []byte(chatTool))
+	case "tools/call":
+		if name, _ := req.Text("name"); name != chatName {
+			return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
+		}
+		raw, err := a.chat(ctx, req)
+		if err != nil {
+			return mcp.Response{}, err
+		}
+		return answer(req, raw)
+	}
+	return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
+}
+
+// chat puts a question.
+func (a *Agent) chat(ctx context.Context, req *mcp.Request) ([]byte, error) {
+	args := req.Param("arguments")
+	if args == nil {
+		args = []byte("{}")
+	}
+	if text := faults(a.input, args); text != "" {
+		return said(text, true), nil
+	}
+	q, err := question(args)
+	if err != nil {
+		return said(err.Error(), true), nil
+	}
+	c, err := ailumina.Dial(ctx, a.to, a.opts)
+	if err != nil {
+		return nil, a.about(err)
+	}
+	defer c.Close()
+	t := teller{req: req}
+	text, err := c.Chat(ctx, q, t.tell)
+	if no, ok := errors.AsType[*ailumina.AgentError](err); ok {
+		return said(no.Text, true), nil
+	}
+	if err != nil {
+		return nil, a.about(err)
+	}
+	return said(text, false), nil
+}
+
+// about names the agent in a fault that names nothing.
+func (a *Agent) about(err error) error {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Subject == "" {
+		named := *f // it may be the cause of a context, which others see too
+		named.Subject = a.name
+		return &named
+	}
+	return err
+}
+
+// said is the result of a call: a text.
+func said(text string, isError bool) []byte {
+	out := wire.AppendString([]byte(`{"content":[{"type":"text","text":`), text)
+	return fmt.Appendf(out, `}],"isError":%t}`, isError)
+}
+
+// Attach has nobody to tell: the tool never changes.
+func (a *Agent) Attach(*mcp.Listener) (stop func()) { return func() {} }
+
+// Subscribe fails: there are no resources.
+func (a *Agent) Subscribe(_ context.Context, _ *mcp.Listener, uri string) error {
+	return fault.New(fault.ResourceNotFound, uri, "it cannot be subscribed to here")
+}
+
+// Unsubscribe has nothing to undo.
+func (a *Agent) Unsubscribe(context.Context, *mcp.Listener, string) error { return nil }
+
+var _ mcp.Handler = (*Agent)(nil)
