@@ -66,10 +66,6 @@ func (c *bridgeCmd) Run(ctx context.Context, s std) error {
 }
 
 func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
-	timeout, err := c.timeout()
-	if err != nil {
-		return nil, err
-	}
 	log, err := obs.Logger(s.err, c.level(), "auto")
 	if err != nil {
 		return nil, fmt.Errorf("bridge: LOG_LEVEL: %w", err)
@@ -79,18 +75,23 @@ func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
 	if err != nil && (len(c.Config) > 0 || len(c.EnvFile) > 0) {
 		return nil, err
 	}
-	o := bridge.Options{
-		URL: cmp.Or(c.URL, os.Getenv("AILUMINA_WS_URL")), Token: secret.New(os.Getenv("AILUMINA_WS_TOKEN")),
-		Hosts: c.AllowHost, Agents: c.Agent, Timeout: timeout, Logger: log,
-	}
-	data := cmp.Or(c.Data, os.Getenv("STOA_DATA"))
+	o := bridge.Options{Hosts: c.AllowHost, Agents: c.Agent, Logger: log}
+	variable, data := os.Getenv, cmp.Or(c.Data, os.Getenv("STOA_DATA"))
 	if err != nil {
 		// A file that happens to lie here must not keep a client from its agents.
 		log.Warn("the config is passed over", obs.KeyErr, err)
 	} else {
 		data = cfg.Data
 		o.Agents = append(agentNames(cfg, log.Warn), o.Agents...)
+		variable = func(name string) string {
+			v, _ := cfg.Lookup(name)
+			return v
+		}
 	}
+	if o.Timeout, err = c.timeout(variable); err != nil {
+		return nil, err
+	}
+	o.URL, o.Token = cmp.Or(c.URL, variable("AILUMINA_WS_URL")), secret.New(variable("AILUMINA_WS_TOKEN"))
 	o.Elsewhere = func() string { return elsewhere(data) }
 	b, err := bridge.New(o)
 	if err != nil {
@@ -128,10 +129,10 @@ func elsewhere(data string) string {
 }
 
 // timeout is how long to wait; 0 if nobody says.
-func (c *bridgeCmd) timeout() (time.Duration, error) {
+func (c *bridgeCmd) timeout(variable func(string) string) (time.Duration, error) {
 	text, from := c.Timeout, "--timeout"
 	if text == "" {
-		text, from = os.Getenv("AILUMINA_WS_TIMEOUT"), "AILUMINA_WS_TIMEOUT"
+		text, from = variable("AILUMINA_WS_TIMEOUT"), "AILUMINA_WS_TIMEOUT"
 	}
 	if text == "" {
 		return 0, nil
