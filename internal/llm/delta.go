@@ -160,10 +160,11 @@ func (p Price) Cost(u Usage) float64 {
 }
 
 // Repair returns the messages as every provider takes them: each call has one
-// result, in the message right after it and in the order of the calls. A call
+// result, in the message right after it, in the order of the calls and by their
+// names. A call
 // without one gets an error result that says missing; results that answer no
-// call of the message before them are dropped, and so are messages that say
-// nothing. Calls are paired within their own turn, since some providers use
+// call of the message before them are dropped, and so is what only a model can
+// say where it stands with the user, and messages that say nothing. Calls are paired within their own turn, since some providers use
 // their ids again. The given messages are not changed.
 func Repair(messages []Message, missing string) []Message {
 	var out []Message
@@ -172,7 +173,7 @@ func Repair(messages []Message, missing string) []Message {
 		if m.Role == FromTool {
 			continue // those that belong to a call were taken with it
 		}
-		if m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p == Part{} || p.Result != nil || p.Call != nil && m.Role != Assistant }); len(m.Parts) == 0 {
+		if m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p == Part{} || p.Result != nil || m.Role != Assistant && p.Text == "" }); len(m.Parts) == 0 {
 			continue
 		}
 		out = append(out, m)
@@ -192,7 +193,8 @@ func Repair(messages []Message, missing string) []Message {
 		for _, c := range calls {
 			r := &ToolResult{ID: c.ID, Name: c.Name, Content: missing, IsError: true}
 			if list := given[c.ID]; len(list) > 0 {
-				r, given[c.ID] = list[0], list[1:]
+				r, given[c.ID] = new(*list[0]), list[1:]
+				r.Name = c.Name
 			}
 			results.Parts = append(results.Parts, Part{Result: r})
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
+	"github.com/stoahub/stoa/internal/llm/shape"
+	"github.com/stoahub/stoa/internal/secret"
 )
 
 var whole = llmtest.Whole{
@@ -23,6 +25,17 @@ func open(o llm.Options) (llm.Model, error) {
 	return New(o)
 }
 
-func TestRecords(t *testing.T) { llmtest.Records(t, open) }
+func TestRecords(t *testing.T) { llmtest.Records(t, open, llmtest.CheckAnthropic) }
 
 func TestRules(t *testing.T) { llmtest.Rules(t, open, whole) }
+
+func TestHistories(t *testing.T) {
+	m, err := New(llm.Options{Model: "m", APIKey: secret.New(llmtest.Key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	llmtest.Histories(t, func(req llm.Request) any {
+		b, _ := m.body(req, shape.NewNames(nameRule, req))
+		return b
+	}, llmtest.CheckAnthropic)
+}

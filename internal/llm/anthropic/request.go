@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/llm"
@@ -73,7 +74,7 @@ const leastThinking = 1024 // less is refused
 
 // body makes the request, and deltas for the tools that are not in it.
 func (m *Model) body(req llm.Request, names *shape.Names) (*request, []llm.Delta) {
-	b := &request{Model: req.Model, MaxTokens: req.MaxTokens, System: req.System, Messages: messages(req.Messages, names), Temperature: req.Temperature, Stream: true}
+	b := &request{Model: req.Model, MaxTokens: req.MaxTokens, System: req.System, Messages: messages(shape.IDs(req.Messages, id), names), Temperature: req.Temperature, Stream: true}
 	if m.o.Thinking > 0 && req.ToolChoice != llm.Always {
 		// A temperature, and a call by force, cannot be had with it.
 		b.Thinking, b.Temperature = &budget{"enabled", max(leastThinking, m.o.Thinking)}, nil
@@ -101,41 +102,49 @@ func (m *Model) body(req llm.Request, names *shape.Names) (*request, []llm.Delta
 }
 
 // messages turns the history into messages whose roles alternate, the user's
-// first.
+// first. Neighbours of one role become one before their parts are ordered, and
+// messages with nothing to send do not stand between them.
 func messages(history []llm.Message, names *shape.Names) []message {
 	list := []message{}
+	var parts []llm.Part
 	for _, m := range history {
-		role := "user"
-		if m.Role == llm.Assistant {
-			role = "assistant"
-		}
-		blocks := blocksOf(m, names)
+		blocks := blocksOf(m.Parts, names)
 		if len(blocks) == 0 {
 			continue
 		}
-		n := len(list)
-		switch {
-		case n == 0 && role == "assistant":
-			list = append(list, message{"user", []any{textBlock{"text", "(continued)"}}}, message{role, blocks})
-		case n > 0 && list[n-1].Role == role:
-			list[n-1].Content = append(list[n-1].Content, blocks...)
-		default:
-			list = append(list, message{role, blocks})
+		role := roleOf(m)
+		if n := len(list); n > 0 && list[n-1].Role == role {
+			parts = append(parts, m.Parts...)
+			list[n-1].Content = blocksOf(parts, names)
+			continue
 		}
+		if len(list) == 0 && role == "assistant" {
+			list = append(list, message{"user", []any{textBlock{"text", "(continued)"}}})
+		}
+		list = append(list, message{role, blocks})
+		parts = slices.Clone(m.Parts)
 	}
 	return list
 }
 
+func roleOf(m llm.Message) string {
+	if m.Role == llm.Assistant {
+		return "assistant"
+	}
+	return "user"
+}
+
 // blocksOf orders the parts of a message: reasoning, results, text, calls.
 // Text without a visible character is refused by the API, and left out.
-func blocksOf(m llm.Message, names *shape.Names) []any {
+// Reasoning that led to nothing is left out as well.
+func blocksOf(parts []llm.Part, names *shape.Names) []any {
 	var thoughts, results, texts, calls []any
-	for _, p := range m.Parts {
+	for _, p := range parts {
 		switch {
 		case p.Call != nil:
-			calls = append(calls, useBlock{"tool_use", id(p.Call.ID), names.Out(p.Call.Name), p.Call.Args})
+			calls = append(calls, useBlock{"tool_use", p.Call.ID, names.Out(p.Call.Name), p.Call.Args})
 		case p.Result != nil:
-			r := resultBlock{Type: "tool_result", ToolUseID: id(p.Result.ID), IsError: p.Result.IsError}
+			r := resultBlock{Type: "tool_result", ToolUseID: p.Result.ID, IsError: p.Result.IsError}
 			if strings.TrimSpace(p.Result.Content) != "" {
 				r.Content = []textBlock{{"text", p.Result.Content}}
 			}
@@ -146,14 +155,14 @@ func blocksOf(m llm.Message, names *shape.Names) []any {
 			texts = append(texts, textBlock{"text", p.Text})
 		}
 	}
-	return append(append(append(thoughts, results...), texts...), calls...)
+	if len(texts)+len(calls) == 0 {
+		thoughts = nil
+	}
+	return slices.Concat(thoughts, results, texts, calls)
 }
 
 // id makes an id of another provider one that is taken here.
 func id(s string) string {
-	if s == "" {
-		return "_"
-	}
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
 			return r

@@ -39,18 +39,19 @@ var update = flag.Bool("update", false, "write what came out as what is wanted")
 // Key is the key that models under test are given. It must not be seen.
 const Key = "sk-sesame-0123456789"
 
-// Records runs every record in testdata against the model that open makes.
-func Records(t *testing.T, open func(llm.Options) (llm.Model, error)) {
+// Records runs every record in testdata against the model that open makes, and
+// holds what it sends to check.
+func Records(t *testing.T, open func(llm.Options) (llm.Model, error), check func([]byte) error) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no records: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { record(t, file, open) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { record(t, file, open, check) })
 	}
 }
 
-func record(t *testing.T, file string, open func(llm.Options) (llm.Model, error)) {
+func record(t *testing.T, file string, open func(llm.Options) (llm.Model, error), check func([]byte) error) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,12 @@ func record(t *testing.T, file string, open func(llm.Options) (llm.Model, error)
 		}
 		rest = append(rest, f)
 	}
-	got, sent := play(t, answers, req, open, nil)
+	got, sent, bodies := play(t, answers, req, open, nil)
+	for _, b := range bodies {
+		if err := check(b); err != nil && bytes.Contains(b, []byte(`"role"`)) {
+			t.Errorf("the provider would refuse this: %v\n%s", err, b)
+		}
+	}
 	if *update {
 		archive.Files = append(rest, txtar.File{Name: "want", Data: []byte(got)}, txtar.File{Name: "sent", Data: []byte(sent)})
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
@@ -91,7 +97,7 @@ func record(t *testing.T, file string, open func(llm.Options) (llm.Model, error)
 		t.Errorf("the key can be seen:\n%s", got)
 	}
 	for _, how := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, inThrees} {
-		if again, _ := play(t, answers, req, open, how); again != got {
+		if again, _, _ := play(t, answers, req, open, how); again != got {
 			t.Errorf("cut otherwise, the answer is another (-whole +cut):\n%s", cmp.Diff(got, again))
 		}
 	}
@@ -104,7 +110,7 @@ type threes struct{ r io.Reader }
 func (t *threes) Read(p []byte) (int, error) { return t.r.Read(p[:min(3, len(p))]) }
 
 // play serves the answers and renders what the model makes of them.
-func play(t *testing.T, answers []txtar.File, req llm.Request, open func(llm.Options) (llm.Model, error), how func(io.Reader) io.Reader) (got, sent string) {
+func play(t *testing.T, answers []txtar.File, req llm.Request, open func(llm.Options) (llm.Model, error), how func(io.Reader) io.Reader) (got, sent string, bodies [][]byte) {
 	t.Helper()
 	s := &server{answers: answers}
 	srv := httptest.NewServer(s)
@@ -119,7 +125,7 @@ func play(t *testing.T, answers []txtar.File, req llm.Request, open func(llm.Opt
 		t.Fatal(err)
 	}
 	got = Render(m.Stream(t.Context(), req))
-	return got, s.sent.String()
+	return got, s.sent.String(), s.bodies
 }
 
 // cutter reads bodies in other pieces than they come in.
@@ -143,12 +149,14 @@ type server struct {
 	mu      sync.Mutex
 	answers []txtar.File
 	sent    strings.Builder
+	bodies  [][]byte
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
+	s.bodies = append(s.bodies, body)
 	fmt.Fprintf(&s.sent, "%s %s\n", r.Method, r.URL.RequestURI())
 	for _, h := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Anthropic-Version"} {
 		if v := r.Header.Get(h); v != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
+	"github.com/stoahub/stoa/internal/llm/shape"
 )
 
 var whole = llmtest.Whole{
@@ -22,6 +23,13 @@ func open(o llm.Options) (llm.Model, error) {
 	return New(o)
 }
 
-func TestRecords(t *testing.T) { llmtest.Records(t, open) }
+func TestRecords(t *testing.T) { llmtest.Records(t, open, llmtest.CheckOllama) }
 
 func TestRules(t *testing.T) { llmtest.Rules(t, open, whole) }
+
+func TestHistories(t *testing.T) {
+	llmtest.Histories(t, func(req llm.Request) any {
+		b, _ := newBody(req, shape.NewNames(nameRule, req), 4096)
+		return b
+	}, llmtest.CheckOllama)
+}

@@ -84,6 +84,8 @@ func (m *Model) body(req llm.Request, names *shape.Names) (*request, []llm.Delta
 	return b, missing
 }
 
+const maxID = 40 // bytes of a call's id; more are refused
+
 func messages(req llm.Request, names *shape.Names) []message {
 	now := 0
 	for i, m := range req.Messages {
@@ -91,6 +93,7 @@ func messages(req llm.Request, names *shape.Names) []message {
 			now = i
 		}
 	}
+	req.Messages = shape.IDs(req.Messages, func(id string) string { return shape.Short(id, maxID) })
 	list := []message{}
 	if req.System != "" {
 		list = append(list, message{Role: "system", Content: &req.System})
