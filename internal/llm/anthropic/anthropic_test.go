@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,6 +18,8 @@ var whole = llmtest.Whole{
 		"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":4}}\n\n" +
 		"data: {\"type\":\"message_stop\"}\n\n",
 }
+
+var _ = flag.Bool("update", false, "write the records anew") // read by llmtest
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,6 +16,8 @@ var whole = llmtest.Whole{
 	First: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"One \"}]}}]}\n\n",
 	Rest:  "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"two.\"}]},\"finishReason\":\"STOP\"}]}\n\n",
 }
+
+var _ = flag.Bool("update", false, "write the records anew") // read by llmtest
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -5,7 +5,7 @@
 // if there is none). Each further file is one answer, in order: its name is the
 // status and then, in any order, headers as name=value, and "cut" for a
 // connection that ends without an end of the body. "want" holds the deltas and
-// "sent" what was sent; -update writes both.
+// "sent" what was sent; -update, which the test defines, writes both.
 package llmtest
 
 import (
@@ -34,7 +34,12 @@ import (
 	"github.com/stoahub/stoa/internal/secret"
 )
 
-var update = flag.Bool("update", false, "write what came out as what is wanted")
+// updating reports whether the test binary has a flag -update that is set. The
+// flag is the tests' own: two packages cannot both define it.
+func updating() bool {
+	f := flag.Lookup("update")
+	return f != nil && f.Value.String() == "true"
+}
 
 // Key is the key that models under test are given. It must not be seen.
 const Key = "sk-sesame-0123456789"
@@ -80,7 +85,7 @@ func record(t *testing.T, file string, open func(llm.Options) (llm.Model, error)
 			t.Errorf("the provider would refuse this: %v\n%s", err, b)
 		}
 	}
-	if *update {
+	if updating() {
 		archive.Files = append(rest, txtar.File{Name: "want", Data: []byte(got)}, txtar.File{Name: "sent", Data: []byte(sent)})
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)

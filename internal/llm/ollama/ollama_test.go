@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,6 +16,8 @@ var whole = llmtest.Whole{
 	First:  "{\"message\":{\"content\":\"One \"},\"done\":false}\n",
 	Rest:   "{\"message\":{\"content\":\"two.\"},\"done\":true,\"done_reason\":\"stop\"}\n",
 }
+
+var _ = flag.Bool("update", false, "write the records anew") // read by llmtest
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

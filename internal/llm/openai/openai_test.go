@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,6 +16,8 @@ var whole = llmtest.Whole{
 	First: "data: {\"choices\":[{\"delta\":{\"content\":\"One \"}}]}\n\n",
 	Rest:  "data: {\"choices\":[{\"delta\":{\"content\":\"two.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
 }
+
+var _ = flag.Bool("update", false, "write the records anew") // read by llmtest
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
