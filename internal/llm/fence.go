@@ -148,15 +148,13 @@ func (f *Fence) body() *ToolCall {
 	for ; f.seen < len(f.held); f.seen++ {
 		c := f.held[f.seen]
 		if c != '`' {
+			f.block.fresh = f.block.fresh && f.block.run == 0
 			f.block.run = 0
 			f.block.next(c)
 			continue
 		}
 		if f.block.run++; f.block.run == len(ticks) && (f.block.fresh || f.block.whole()) {
 			return f.closed(f.seen+1-len(ticks), f.seen+1)
-		}
-		if f.block.run > len(ticks) {
-			f.block.fresh = false
 		}
 	}
 	if len(f.held) > maxFence {

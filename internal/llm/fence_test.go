@@ -58,6 +58,7 @@ var fences = []struct{ name, in, want string }{
 	{"no JSON", "```tool\nread a file\n```after", "call  {} malformed \"\\nread a file\\n\"\ntext \"after\"\n"},
 	{"no name", "```tool\n{\"arguments\":{}}\n```", "call  {} malformed \"\\n{\\\"arguments\\\":{}}\\n\"\n"},
 	{"arguments no object", "```tool\n{\"tool\":\"a\",\"arguments\":[1]}\n```", "call a {} malformed \"\\n{\\\"tool\\\":\\\"a\\\",\\\"arguments\\\":[1]}\\n\"\n"},
+	{"ticks that close nothing", "```tool\n`` ```x\n```", "call  {} malformed \"\\n`` ```x\\n\"\n"},
 	{"at once closed", "```tool\n```", "call  {} malformed \"\\n\"\n"},
 	{"characters of four bytes", "🙂```tool\n🙂", "text \"🙂```tool\\n🙂\"\n"},
 	{"runs of ticks", "````\n`````tool\n```tool\n{\"tool\":\"a\"}````", "text \"````\\n`````tool\\n\"\ncall a {}\ntext \"`\"\n"},

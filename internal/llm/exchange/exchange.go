@@ -172,7 +172,6 @@ func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emi
 		return causeOf(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	quiet.Stop()
 	r := &watched{r: res.Body, quiet: quiet, timeout: c.o.Timeout}
 	if res.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(r, maxErrorBody))

@@ -164,6 +164,10 @@ func anthropicBlocks(role string, blocks []anthropicBlock, open []string, used m
 			}
 		}
 	}
+	// "The final block in an assistant message cannot be thinking."
+	if role == "assistant" && stage < 2 {
+		return nil, errors.New("the message ends in reasoning")
+	}
 	// "Each tool_use block must have a corresponding tool_result block in the
 	// next message", and the other way round.
 	for _, id := range open {
