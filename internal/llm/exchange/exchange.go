@@ -73,8 +73,9 @@ const maxErrorBody = 64 << 10
 // Stream asks until there is an answer, and hands it to yield.
 func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, error) bool) {
 	var last *llm.Error
+	var begin time.Time
 	for attempt := 1; ; attempt++ {
-		if err := c.wait(ctx); err != nil {
+		if err := c.wait(ctx, begin); err != nil {
 			yield(llm.Delta{}, c.finish(ctx, ask, err, attempt-1))
 			return
 		}
@@ -99,7 +100,10 @@ func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, erro
 			yield(llm.Delta{}, last)
 			return
 		}
-		c.pause(time.Now().Add(wait))
+		begin = time.Now().Add(wait)
+		if last.Cause == llm.RateLimited || last.Cause == llm.Overloaded {
+			c.pause(begin) // the others would hear the same
+		}
 		if !yield(llm.Delta{Kind: llm.Retrying, Attempt: attempt + 1, Wait: wait, Text: reason(last)}, nil) {
 			return
 		}
@@ -121,9 +125,10 @@ func (c *Client) pause(t time.Time) {
 	}
 }
 
-func (c *Client) wait(ctx context.Context) error {
+// wait waits until begin, and until no pause holds.
+func (c *Client) wait(ctx context.Context, begin time.Time) error {
 	for {
-		d := time.Duration(c.hold.Load() - time.Now().UnixNano())
+		d := max(time.Until(begin), time.Until(time.Unix(0, c.hold.Load())))
 		if d <= 0 || ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -48,6 +48,7 @@ func Rules(t *testing.T, open func(llm.Options) (llm.Model, error), whole Whole)
 		"slow listener":            (*bench).slow,
 		"nobody there":             (*bench).nobody,
 		"shared pause":             (*bench).shared,
+		"pause of one's own":       (*bench).own,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &bench{t: t, whole: whole, gone: make(chan struct{}, 16), logs: &bytes.Buffer{}}
@@ -280,5 +281,35 @@ func (b *bench) shared(open func(llm.Options) (llm.Model, error)) {
 				b.t.Errorf("%+v, %v", a, err)
 			}
 		}
+	}
+}
+
+// own has one connection break, which is no reason for others to wait.
+func (b *bench) own(open func(llm.Options) (llm.Model, error)) {
+	broke := false
+	m := b.serve(open, llm.Options{RetryDelay: 30 * time.Second}, func(w http.ResponseWriter, _ *http.Request) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !broke {
+			broke = true
+			panic(http.ErrAbortHandler)
+		}
+		b.say(w, b.whole.First+b.whole.Rest)
+	})
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	start := time.Now()
+	for d, err := range m.Stream(ctx, greeting) {
+		if err != nil {
+			b.want(err, llm.Cancelled, 1)
+		} else if d.Kind == llm.Retrying {
+			if a, err := llm.Collect(m.Stream(b.t.Context(), greeting)); err != nil || a.Stop != llm.Done {
+				b.t.Errorf("%+v, %v", a, err)
+			}
+			cancel()
+		}
+	}
+	if d := time.Since(start); d > 20*time.Second {
+		b.t.Errorf("it took %s", d)
 	}
 }
