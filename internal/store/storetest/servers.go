@@ -177,18 +177,25 @@ func (c *Cluster) Restart(t testing.TB, i int) {
 	c.procs[i] = p
 }
 
-// Leader is the node that leads the stream of a log.
-func (c *Cluster) Leader(t testing.TB, log string) int {
+// connect returns a way to ask the cluster; it ends with the test.
+func (c *Cluster) connect(t testing.TB) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(c.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js
+}
+
+// Leader is the node that leads the stream of a log.
+func (c *Cluster) Leader(t testing.TB, log string) int {
+	t.Helper()
+	js := c.connect(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
@@ -213,15 +220,7 @@ func (c *Cluster) Leader(t testing.TB, log string) int {
 // any one of them may go.
 func (c *Cluster) Whole(t testing.TB, log string) {
 	t.Helper()
-	nc, err := nats.Connect(c.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := c.connect(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	for {
