@@ -240,3 +240,28 @@ func TestAgentsRegister(t *testing.T) {
 		t.Errorf("after its end: %s", m.Raw)
 	}
 }
+
+// A tool that the config prefers has its turn before one that came earlier.
+func TestPriorityOfATool(t *testing.T) {
+	count := peer.Behaviour{Kind: peer.Count}
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}, {Name: "plain", Behaviour: count}, {Name: "urgent", Behaviour: count}}}
+	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) {
+		s.Queue = &config.Queue{Concurrency: 1, Capacity: 10, Timeout: time.Minute}
+		s.Tools.Override = map[string]config.Override{"urgent": {Priority: "high"}}
+	}))
+	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern})
+	c.Call("tools/list", "{}")
+	waits := func(n int) func() bool {
+		return func() bool { s := status(t, h, "up"); return s.Running == 1 && s.Queued == n }
+	}
+	busy := c.Go("tools/call", hubtest.ToolParams("up__slow", ""))
+	hubtest.Eventually(t, "it runs", waits(0))
+	plain := c.Go("tools/call", hubtest.ToolParams("up__plain", ""))
+	hubtest.Eventually(t, "one waits", waits(1))
+	urgent := c.Go("tools/call", hubtest.ToolParams("up__urgent", ""))
+	hubtest.Eventually(t, "two wait", waits(2))
+	busy.Close()
+	if first, second := urgent.Response().Text(), plain.Response().Text(); first >= second {
+		t.Errorf("the urgent one was the call %s, the plain one %s", first, second)
+	}
+}
