@@ -10,7 +10,9 @@
 // call is left when it returns. It keeps no history: a conversation is what the
 // caller sends with each question.
 //
-// It knows neither MCP nor what an agent is made of.
+// It knows neither how MCP is spoken nor what an agent is made of; but the tool
+// by which MCP servers offer an agent is defined here, so that it is the same
+// wherever the agent is.
 package ailumina
 
 // Bounds of what is taken from the other end.

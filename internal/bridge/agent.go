@@ -13,7 +13,6 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/schema"
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 // AgentOptions say where one agent is.
@@ -36,23 +35,13 @@ type Agent struct {
 	input *schema.Schema
 }
 
-const (
-	chatName  = "chat"
-	chatInput = `{"type":"object","properties":{` +
-		`"user_input":{"type":"string","description":"What to say to the agent."},` +
-		`"chat_messages":{"type":"array","description":"The conversation so far, oldest first. The agent remembers nothing else.","items":{"type":"object","properties":{` +
-		`"role":{"type":"string","description":"user or assistant"},"content":{"type":"string"}},"required":["role","content"]}},` +
-		`"fileId":{"type":"string","description":"A file that the agent's server has."}},"required":["user_input"]}`
-	chatTool = `{"tools":[{"name":"` + chatName + `","title":"Chat","description":"Say something to this agent and get its answer.","inputSchema":` + chatInput + `,"annotations":{"openWorldHint":true}}]}`
-)
-
 // NewAgent returns an agent. It connects to nothing.
 func NewAgent(o AgentOptions) (*Agent, error) {
 	to, err := ailumina.ParseURL(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("the url of the agent cannot be used: %w", err)
 	}
-	s, err := schema.Compile([]byte(chatInput))
+	s, err := schema.Compile([]byte(ailumina.ToolInput))
 	if err != nil {
 		return nil, fmt.Errorf("compile the tool's schema: %w", err)
 	}
@@ -68,9 +57,9 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 	case "initialize", "server/discover":
 		return mcp.Introduce(req.Client, []byte(`{"tools":{}}`), mcp.ServerInfo(a.name, a.name), "")
 	case "tools/list":
-		return answer(req, []byte(chatTool))
+		return answer(req, ailumina.Tools(""))
 	case "tools/call":
-		if name, _ := req.Text("name"); name != chatName {
+		if name, _ := req.Text("name"); name != ailumina.ToolName {
 			return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
 		}
 		raw, err := a.chat(ctx, req)
@@ -88,12 +77,12 @@ func (a *Agent) chat(ctx context.Context, req *mcp.Request) ([]byte, error) {
 	if args == nil {
 		args = []byte("{}")
 	}
-	if text := faults(a.input, args); text != "" {
-		return said(text, true), nil
+	if text := schema.Describe(a.input.Validate(args)); text != "" {
+		return ailumina.ToolText(text, true), nil
 	}
-	q, err := question(args)
+	q, err := ailumina.DecodeArguments(args)
 	if err != nil {
-		return said(err.Error(), true), nil
+		return ailumina.ToolText(err.Error(), true), nil
 	}
 	c, err := ailumina.Dial(ctx, a.to, a.opts)
 	if err != nil {
@@ -103,12 +92,12 @@ func (a *Agent) chat(ctx context.Context, req *mcp.Request) ([]byte, error) {
 	t := teller{req: req}
 	text, err := c.Chat(ctx, q, t.tell)
 	if no, ok := errors.AsType[*ailumina.AgentError](err); ok {
-		return said(no.Text, true), nil
+		return ailumina.ToolText(no.Text, true), nil
 	}
 	if err != nil {
 		return nil, a.about(err)
 	}
-	return said(text, false), nil
+	return ailumina.ToolText(text, false), nil
 }
 
 // about names the agent in a fault that names nothing.
@@ -119,12 +108,6 @@ func (a *Agent) about(err error) error {
 		return &named
 	}
 	return err
-}
-
-// said is the result of a call: a text.
-func said(text string, isError bool) []byte {
-	out := wire.AppendString([]byte(`{"content":[{"type":"text","text":`), text)
-	return fmt.Appendf(out, `}],"isError":%t}`, isError)
 }
 
 // Attach has nobody to tell: the tool never changes.

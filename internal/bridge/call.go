@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -40,7 +41,7 @@ func (b *Bridge) call(ctx context.Context, req *mcp.Request) ([]byte, error) {
 // result is the result of a call: a text that is JSON.
 func result(success bool, member, value string) []byte {
 	inner := wire.AppendString(fmt.Appendf(nil, `{"success":%t,%q:`, success, member), value)
-	return said(string(append(inner, '}')), !success)
+	return ailumina.ToolText(string(append(inner, '}')), !success)
 }
 
 // explain says what went wrong, and what to do where that is known.
@@ -71,11 +72,11 @@ func (b *Bridge) chat(ctx context.Context, req *mcp.Request) (string, error) {
 	if args == nil {
 		args = []byte("{}")
 	}
-	if text := faults(b.tool.input, args); text != "" {
+	if text := schema.Describe(b.tool.input.Validate(args)); text != "" {
 		return "", errors.New(text)
 	}
 	kind, _ := wire.String(wire.Get(args, "agent_type"))
-	q, err := question(args)
+	q, err := ailumina.DecodeArguments(args)
 	if err != nil {
 		return "", err
 	}
@@ -102,16 +103,6 @@ func (b *Bridge) chat(ctx context.Context, req *mcp.Request) (string, error) {
 		log.Debug("complete", obs.KeyTook, time.Since(begun), "bytes", len(text))
 	}
 	return text, err
-}
-
-// question makes a question of arguments that fit the schema.
-func question(args []byte) (q ailumina.Question, err error) {
-	q.Input, _ = wire.String(wire.Get(args, "user_input"))
-	q.FileID, _ = wire.String(wire.Get(args, "fileId"))
-	if raw := wire.Get(args, "chat_messages"); raw != nil {
-		q.History, err = ailumina.DecodeHistory(raw)
-	}
-	return q, err
 }
 
 // server is where the agents of a call are, and how they are reached.

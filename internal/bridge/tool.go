@@ -83,16 +83,3 @@ func CanName(name string) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
 	}) < 0
 }
-
-// faults says what is wrong with arguments; "" if nothing is.
-func faults(input *schema.Schema, args []byte) string {
-	var all []string
-	for _, f := range input.Validate(args) {
-		at := strings.TrimPrefix(f.Pointer, "/")
-		if at == "" {
-			at = "the arguments"
-		}
-		all = append(all, at+" "+f.Message)
-	}
-	return strings.Join(all, "; ")
-}

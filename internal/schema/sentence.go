@@ -196,3 +196,17 @@ func lookup(v any, path []string) any {
 	}
 	return v
 }
+
+// Describe says what is wrong with arguments in one line, for results that are
+// a text; "" if nothing is.
+func Describe(faults []Fault) string {
+	var all []string
+	for _, f := range faults {
+		at := strings.TrimPrefix(f.Pointer, "/")
+		if at == "" {
+			at = "the arguments"
+		}
+		all = append(all, at+" "+f.Message)
+	}
+	return strings.Join(all, "; ")
+}
