@@ -1,0 +1,75 @@
+package chatws
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// gate counts those who are connected, each principal's for itself, and tells
+// them when the hub stops.
+type gate struct {
+	most    int
+	closing chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	open   map[string]int // by the name of the principal
+	wg     sync.WaitGroup
+}
+
+func newGate(most int) *gate {
+	return &gate{most: most, closing: make(chan struct{}), open: map[string]int{}}
+}
+
+// errClosing refuses those who come when the hub stops.
+var errClosing = fault.New(fault.Unreachable, "", "the hub is stopping")
+
+// enter lets one in, who calls leave when it goes. If there are too many, or
+// the hub is stopping, that is the error.
+func (g *gate) enter(principal string) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, errClosing
+	}
+	if g.open[principal] >= g.most {
+		f := fault.New(fault.Limit, "", "%d connections are open, which is as many as one principal may have", g.most)
+		f.Hint = "Close one that is not needed any more."
+		return nil, f
+	}
+	g.open[principal]++
+	g.wg.Add(1)
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.open[principal]--; g.open[principal] == 0 {
+			delete(g.open, principal)
+		}
+		g.wg.Done()
+	}), nil
+}
+
+// close tells everybody to go, and lets nobody in any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.closed = true
+		close(g.closing)
+	}
+}
+
+// wait waits until all have gone or ctx ends.
+func (g *gate) wait(ctx context.Context) {
+	gone := make(chan struct{})
+	go func() {
+		g.wg.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+}
