@@ -20,6 +20,8 @@ const (
 	ValueStored   = "session.stored"
 	ValueRemoved  = "session.removed"
 	ModuleSwitch  = "session.module"
+	PolicyAsked   = "policy.asked"   // a person is asked whether a call may be made
+	PolicyDecided = "policy.decided" // what came of it
 	Fault         = "error"
 	Health        = "health"
 )

@@ -29,6 +29,11 @@ type Asked struct {
 	Session    string // the name of the Session; empty for none
 	Cards      Switch
 	References Switch
+
+	// What follows is said within the process and never read from the wire.
+
+	Approved bool   // the policy has been asked for this call, and a person where it said so
+	Agent    string // the hub's own agent whose model asks; empty means a client
 }
 
 // Switch is what a client says of something that can be on or off.

@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"sync"
+	"time"
+)
+
+// place is what somebody looks after.
+type place struct{ principal, session string }
+
+// presence is who is there, or was.
+type presence struct {
+	n     int       // how many
+	left  time.Time // when the last left, if none is there
+	timer *time.Timer
+}
+
+// Attend says that somebody is there to be asked about the calls of a principal
+// ("" means everybody's: the hub's owner) in a Session ("" means all). leave
+// ends that; it may be called more than once.
+func (d *Desk) Attend(principal, session string) (leave func()) {
+	at := place{principal, session}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.there[at]
+	if v == nil {
+		v = &presence{}
+		d.there[at] = v
+	}
+	v.n++
+	if v.timer != nil {
+		v.timer.Stop()
+		v.timer = nil
+	}
+	var once sync.Once
+	return func() { once.Do(func() { d.leave(at, v) }) }
+}
+
+func (d *Desk) leave(at place, v *presence) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v.n--; v.n > 0 {
+		return
+	}
+	v.left = time.Now()
+	if d.closed {
+		return
+	}
+	v.timer = time.AfterFunc(d.opts.Linger, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.there[at] != v || v.n > 0 || time.Since(v.left) < d.opts.Linger {
+			return // somebody came back
+		}
+		delete(d.there, at)
+		d.abandon()
+	})
+}
+
+// attended reports whether somebody is there to be asked, or was a moment ago.
+// It is called with mu held.
+func (d *Desk) attended(principal, session string, now time.Time) bool {
+	for _, at := range [...]place{{principal, session}, {principal, ""}, {"", ""}} {
+		if v := d.there[at]; v != nil && (v.n > 0 || now.Sub(v.left) < d.opts.Linger) {
+			return true
+		}
+	}
+	return false
+}
+
+// abandon denies what nobody is there for any more. It is called with mu held.
+func (d *Desk) abandon() {
+	now := time.Now()
+	for _, p := range append([]*pending(nil), d.order...) {
+		if !p.deciding && !d.attended(p.Principal, p.Session, now) {
+			d.settle(p, Decision{Reason: ReasonNobody})
+		}
+	}
+}
+
+// Attended reports whether somebody is there to be asked about the calls of a
+// principal in a Session.
+func (d *Desk) Attended(principal, session string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.attended(principal, session, time.Now())
+}
+
+// Pending returns the approvals of a principal that wait, the oldest first; ""
+// means everybody's.
+func (d *Desk) Pending(principal string) []Approval {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := []Approval{}
+	for _, p := range d.order {
+		if principal == "" || p.Principal == principal {
+			out = append(out, p.Approval)
+		}
+	}
+	return out
+}
+
+// Changed returns a channel that is closed when the next approval is asked for
+// or decided.
+func (d *Desk) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changed == nil {
+		d.changed = make(chan struct{})
+	}
+	return d.changed
+}
+
+func (d *Desk) announce() {
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
+}

@@ -1,0 +1,18 @@
+// Package policy owns whether a tool may be called: the rules (allow, ask,
+// deny), the one function that decides by them, and the desk at which people
+// are asked.
+//
+// Decide is pure and the same for all faces. A Desk holds what waits for a
+// person, and what people said for more than one call. Every approval that is
+// asked for is decided exactly once: by a person, by its time, because nobody
+// is there, or because its call has ended. Whatever goes wrong denies: there is
+// no way by which an error allows a call.
+//
+// What is remembered is durable before the decision takes effect, and is read
+// from the store each time it is needed, so that several hubs on one store
+// agree. What waits is in memory only: the call that it belongs to ends with
+// the process.
+//
+// The package makes no calls, knows no transport, and does not check arguments
+// against schemas. All methods may be called from many goroutines.
+package policy

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// writeTime is how long a decision may take to be written.
+const writeTime = 10 * time.Second
+
+// Decide answers an approval. Only its principal may, and the hub's owner; to
+// others it is not there. If the decision is to be remembered and cannot be
+// written it has not been made, and the approval still waits.
+func (d *Desk) Decide(who *auth.Principal, id string, dec Decision) error {
+	scope, err := ParseRemember(string(dec.Remember))
+	if err != nil {
+		return err
+	}
+	dec.Remember, dec.By = scope, who.Name
+	if !dec.Approve {
+		dec.Args = nil
+	}
+	if err := checkArgs(dec.Args); err != nil {
+		return err
+	}
+	if dec.Reason == "" && !dec.Approve {
+		dec.Reason = ReasonDenied
+	}
+	dec.Args = bytes.Clone(dec.Args)
+	p, err := d.claim(who, id, scope)
+	if err != nil {
+		return err
+	}
+	if scope != Once {
+		err = d.keep(p, &dec)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p.deciding = false
+	switch {
+	case err != nil:
+		if p.late {
+			d.settle(p, Decision{Reason: ReasonExpired})
+		}
+		d.abandon()
+		return (&fault.Error{Kind: fault.Storage, Subject: id, Msg: "the decision could not be remembered, so it was not made",
+			Hint: "Decide for this call alone (remember: once), or again when the store can be written to."}).Because(err)
+	case !d.settle(p, dec):
+		return d.over(who, id)
+	case scope != Once:
+		d.spread(&dec, p)
+	}
+	return nil
+}
+
+// claim finds an approval and makes sure that nobody else decides it.
+func (d *Desk) claim(who *auth.Principal, id string, scope Remember) (*pending, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.pending[id]
+	if p == nil || !may(who, p.Principal) {
+		return nil, d.over(who, id)
+	}
+	if p.deciding {
+		return nil, &fault.Error{Kind: fault.ResourceNotFound, Subject: id, Msg: "somebody else is deciding this approval now", Hint: "List what waits."}
+	}
+	if scope != Once {
+		if _, ok := remembered(&p.Approval, scope); !ok {
+			return nil, &fault.Error{Kind: fault.InvalidParams, Subject: "remember", Msg: fmt.Sprintf("the call has no %s to remember the decision for", scope), Hint: "Use once, tool or server."}
+		}
+	}
+	p.deciding = true
+	return p, nil
+}
+
+func may(who *auth.Principal, principal string) bool {
+	return who.Name == principal || who.Name == auth.LocalName
+}
+
+// over says why an approval does not wait. It is called with mu held.
+func (d *Desk) over(who *auth.Principal, id string) error {
+	f := &fault.Error{Kind: fault.ResourceNotFound, Subject: id, Msg: "there is no such approval", Hint: "List what waits; what was decided or has expired is not there any more."}
+	for i := len(d.ended) - 1; i >= 0; i-- {
+		e := &d.ended[i]
+		if e.id != id || !may(who, e.principal) {
+			continue
+		}
+		dec := &e.decision
+		switch {
+		case dec.By != "" && dec.Approve:
+			f.Msg = fmt.Sprintf("it was approved already, by %s at %s", dec.By, dec.Time.Format(time.RFC3339))
+		case dec.By != "":
+			f.Msg = fmt.Sprintf("it was denied already, by %s at %s", dec.By, dec.Time.Format(time.RFC3339))
+		case dec.Reason == ReasonExpired:
+			f.Msg = "it expired at " + dec.Time.Format(time.RFC3339)
+		default:
+			f.Msg = fmt.Sprintf("it is over (%s) since %s", dec.Reason, dec.Time.Format(time.RFC3339))
+		}
+		return f.With("outcome", dec.Outcome())
+	}
+	return f
+}
+
+// keep writes what is to be remembered.
+func (d *Desk) keep(p *pending, dec *Decision) error {
+	r, _ := remembered(&p.Approval, dec.Remember)
+	r.Approve, r.By, r.Time = dec.Approve, dec.By, time.Now().UTC()
+	if r.Scope == ForSession {
+		r.Expires = r.Time.Add(d.opts.SessionTTL)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+	defer cancel()
+	return d.kept.put(ctx, r)
+}
+
+// spread decides what waits and is covered by what was just remembered, so
+// that nobody is asked again for what they have said. It is called with mu
+// held.
+func (d *Desk) spread(dec *Decision, by *pending) {
+	want, _ := remembered(&by.Approval, dec.Remember)
+	for _, q := range append([]*pending(nil), d.order...) {
+		if r, ok := remembered(&q.Approval, dec.Remember); ok && !q.deciding && r.about(&want) {
+			d.settle(q, Decision{Approve: dec.Approve, Remember: dec.Remember, By: dec.By, Reason: ReasonRemembered})
+		}
+	}
+}
+
+// Remembered returns the decisions that hold for more than one call, of a
+// principal; "" means everybody's.
+func (d *Desk) Remembered(ctx context.Context, principal string) ([]Remembered, error) {
+	return d.kept.list(ctx, principal)
+}
+
+// Forget ends a remembered decision of a principal ("" means anybody's), or
+// all of them if id is empty. It returns those that it ended.
+func (d *Desk) Forget(ctx context.Context, principal, id string) ([]Remembered, error) {
+	return d.forget(ctx, principal, func(r *Remembered) bool { return id == "" || r.ID == id })
+}
+
+// EndSession forgets what was decided for a Session that has ended.
+func (d *Desk) EndSession(ctx context.Context, principal, session string) error {
+	_, err := d.forget(ctx, principal, func(r *Remembered) bool { return r.Scope == ForSession && r.Session == session })
+	return err
+}
+
+func (d *Desk) forget(ctx context.Context, principal string, which func(*Remembered) bool) ([]Remembered, error) {
+	all, err := d.kept.list(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	gone := []Remembered{}
+	var errs []error
+	for i := range all {
+		if !which(&all[i]) {
+			continue
+		}
+		if err := d.kept.drop(ctx, all[i].key()); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone = append(gone, all[i])
+	}
+	return gone, errors.Join(errs...)
+}
