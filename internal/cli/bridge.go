@@ -18,7 +18,6 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/secret"
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 type bridgeCmd struct {
@@ -102,8 +101,11 @@ func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
 
 // agentNames are the names of the agents of a config, in their order.
 func agentNames(cfg *config.Config, warn func(string, ...any)) (names []string) {
-	for _, f := range wire.Members(cfg.Sections.Agents) {
-		name := string(f.Name)
+	for i := range cfg.Agents {
+		name := cfg.Agents[i].Title
+		if cfg.Agents[i].Stock {
+			continue // offered anyway
+		}
 		if !bridge.CanName(name) {
 			warn("an agent of the config cannot be offered by its name", obs.KeyAgent, name)
 			continue

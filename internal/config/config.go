@@ -38,6 +38,9 @@ type Config struct {
 	Session      Session
 	Modules      Modules
 	Attach       Attach
+	Models       Models
+	Chat         Chat
+	Agents       []Agent // sorted by Name, Names unique and no server's
 	Log          Log
 	Sections     Sections
 
@@ -93,7 +96,7 @@ type Log struct {
 // checked to be what they should be at the top (an object, mostly). nil: not
 // given.
 type Sections struct {
-	Agents, Models, Chat, Plans, Policy, Telemetry, Console json.RawMessage
+	Plans, Policy, Telemetry, Console json.RawMessage
 }
 
 // Server is one upstream as configured: either Command or URL is set.
@@ -217,6 +220,8 @@ func Default() Config {
 		},
 		Session: defaultSession(),
 		Modules: defaultModules(),
+		Chat:    defaultChat(),
+		Agents:  defaultAgents(),
 		Attach:  Attach{Launch: true, Independent: true, LaunchTimeout: 30 * time.Second},
 		Log:     Log{Level: "info", Format: "auto", File: LogFile{Enabled: true, RetentionDays: 7, MaxSize: 10 << 20}},
 	}

@@ -164,6 +164,7 @@ func (l *loader) settle(c *Config) {
 		}
 	}
 	slices.SortFunc(c.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	c.settleAgents()
 	checkWhole(c, func(path, problem, hint string) {
 		p, _ := t.find(path)
 		bad := Problem{File: p.other, Pointer: path, Text: problem, Hint: hint}

@@ -36,6 +36,9 @@ func configFields() []field[Config] {
 		objectField("limits", "The bounds of what the hub takes in. Sizes are bytes, or strings such as `\"10MiB\"`.", func(c *Config) *Limits { return &c.Limits }, limitFields()),
 		objectField("session", "How long the sessions of clients live and what they may hold.", func(c *Config) *Session { return &c.Session }, sessionFields()),
 		modulesField(),
+		modelsField(),
+		objectField("chat", "How the chat host behaves.", func(c *Config) *Chat { return &c.Chat }, chatFields()),
+		agentsField(),
 		objectField("attach", "How `stoa stdio` finds its hub.", func(c *Config) *Attach { return &c.Attach }, attachFields()),
 		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
 	}
@@ -129,9 +132,6 @@ func sectionFields() []field[Config] {
 		return f
 	}
 	return []field[Config]{
-		section("agents", "Agents served at `/mcps/{agent}/mcp` besides the servers, by name.", func(s *Sections) *json.RawMessage { return &s.Agents }, object),
-		section("models", "The language models, by name.", func(s *Sections) *json.RawMessage { return &s.Models }, object),
-		section("chat", "How the chat host behaves.", func(s *Sections) *json.RawMessage { return &s.Chat }, object),
 		section("plans", "How plans run.", func(s *Sections) *json.RawMessage { return &s.Plans }, object),
 		section("policy", "What may be called, by whom, and what needs approval.", func(s *Sections) *json.RawMessage { return &s.Policy }, object),
 		section("telemetry", "Metrics and traces.", func(s *Sections) *json.RawMessage { return &s.Telemetry }, object),

@@ -14,10 +14,15 @@ func manual() []byte {
 	root := tree()
 	chapter(&b, 2, "Top-level keys", root)
 	for _, p := range root.Properties {
-		if !p.schema.foreign && p.key != "servers" {
+		if !p.schema.foreign && p.key != "servers" && p.key != "models" && p.key != "agents" {
 			chapters(&b, 2, p.key, p.schema)
 		}
 	}
+	b.WriteString("\n" + manualModels)
+	model := DefaultModel()
+	chapters(&b, 3, "Keys of a model", objectSchema(&model, modelFields()))
+	b.WriteString("\n" + manualAgents)
+	chapters(&b, 3, "Keys of an agent", objectSchema(&Agent{Listed: true}, agentFields()))
 	def := DefaultServer()
 	server := objectSchema(&def, serverFields())
 	b.WriteString("\n" + manualServers)
@@ -159,8 +164,43 @@ are the same are a problem, and so are ` + "`stoa`, `mcp`, `context`, `plan`, `t
 In a map, an ` + "`id`" + ` that differs from the key is the name. ` + "`type`" + ` is the transport (` + "`stdio`, `http`, `sse`" + `), or says where the server runs (` + "`local`, `remote`" + `); a remote one with a ` + "`command`" + ` is a problem.
 `
 
+const manualModels = `## models
+
+` + "```yaml" + `
+stoa: 1
+models:
+  default: fast
+  fast: {provider: gemini, model: gemini-2.5-flash}          # GEMINI_API_KEY is its key
+  local: {provider: ollama, model: "qwen3:8b", maxTokenCount: 16384}
+  other: {provider: openai, baseUrl: "https://llm.example.com/v1", model: some-model, apiKey: "${LLM_KEY}", functionCalling: false}
+` + "```" + `
+
+Every provider also is a model by its own name with all defaults (` + "`gemini`, `openai`, `anthropic`, `ollama`, `script`" + `), unless the file has one of that name. With no model in the file,
+the first of ` + "`GEMINI_API_KEY`, `OPENAI_API_KEY` (or `OPENAI_BASE_URL`), `ANTHROPIC_API_KEY` and `OLLAMA_HOST`" + ` that is set decides; with none of them it is ` + "`script`" + `, which lists and calls tools on request and needs no
+network. A model without its key can be configured; whoever asks it is told what to set.
+` + "`default`" + ` names the model that is used where ` + "`chat.model`" + ` and an agent's ` + "`model`" + ` are left out; without it, it is the first of the file.
+`
+
+const manualAgents = `## agents
+
+` + "```yaml" + `
+stoa: 1
+agents:
+  writer:
+    description: Writes and edits texts in the notes.
+    model: fast
+    systemPrompt: You write short, plain sentences.
+    tools: [files, "context_*"]
+    approvals: {rules: [{tools: "files:delete_*", action: ask}]}
+  news: false
+` + "```" + `
+
+An agent is served at ` + "`/ws/{agent}`" + ` for WebSocket clients and at ` + "`/mcps/{agent}/mcp`" + ` as an MCP server with the tool ` + "`chat`" + `, by its name in any case. Names are made to fit as those of servers are, and share one namespace
+with them: an agent and a server of one name are a problem, but a server takes the place of one of the four agents that exist without being configured. Those four are not offered on the merged faces unless configured.
+`
+
 const manualVariables = `What a file says wins over these, and they win over the defaults; an empty one counts as not set. They are looked up as other variables are, so a ` + "`.env`" + `
-beside the file will do. A wrong value is a problem that names the variable and its file. ` + "`GEMINI_API_KEY` and `MAX_TOKEN_COUNT`" + ` may be there; this version does nothing with them yet.
+beside the file will do. A wrong value is a problem that names the variable and its file.
 `
 
 const manualTail = `## The listening address and the data folder

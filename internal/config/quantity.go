@@ -68,6 +68,83 @@ func millisField[T any](key, doc string, p func(*T) *time.Duration) field[T] {
 	}
 }
 
+// wholeField is a whole number that may be left open.
+func wholeField[T any](key, doc string, lo, hi int64, p func(*T) **int) field[T] {
+	return field[T]{
+		key: key, doc: doc,
+		schema: func(*T) *schema { return &schema{Type: "integer", Minimum: &lo, Maximum: &hi} },
+		decode: func(d *decoder, n *node, path string, t *T) {
+			if v, ok := d.whole(n, lo, hi); ok {
+				d.record(path, n)
+				*p(t) = new(int(v))
+			}
+		},
+		show: func(s *shower, path string, t *T) {
+			if v := *p(t); v != nil {
+				s.put(path, *v)
+			}
+		},
+	}
+}
+
+// numberField is a number that may be left open.
+func numberField[T any](key, doc string, lo, hi int64, p func(*T) **float64) field[T] {
+	return field[T]{
+		key: key, doc: doc,
+		schema: func(*T) *schema { return &schema{Type: "number", Minimum: &lo, Maximum: &hi} },
+		decode: func(d *decoder, n *node, path string, t *T) {
+			if !d.want(n, number, "write a number, without quotes") {
+				return
+			}
+			v, err := strconv.ParseFloat(n.text, 64)
+			if err != nil || v < float64(lo) || v > float64(hi) {
+				d.problem(n.at, n.ptr, between(lo, hi), "%s is out of bounds", n.raw)
+				return
+			}
+			d.record(path, n)
+			*p(t) = &v
+		},
+		show: func(s *shower, path string, t *T) {
+			if v := *p(t); v != nil {
+				s.put(path, *v)
+			}
+		},
+	}
+}
+
+// delayField is a time in whole milliseconds or as Go writes it, for a key that
+// a source has in milliseconds without saying so in its name.
+func delayField[T any](key, doc string, p func(*T) *time.Duration) field[T] {
+	f := durationField(key, doc, p)
+	lo, hi := int64(0), longest.Milliseconds()
+	schemaOf, decode, show := f.schema, f.decode, f.show
+	f.schema = func(def *T) *schema {
+		s := schemaOf(def)
+		d := s.Default
+		if *p(def) == 0 {
+			d = nil // left open
+		}
+		s.Default = nil
+		return &schema{AnyOf: []*schema{s, {Type: "integer", Minimum: &lo, Maximum: &hi}}, Default: d}
+	}
+	f.decode = func(d *decoder, n *node, path string, t *T) {
+		if n.kind != number {
+			decode(d, n, path, t)
+			return
+		}
+		if v, ok := d.whole(n, lo, hi); ok {
+			d.record(path, n)
+			*p(t) = time.Duration(v) * time.Millisecond
+		}
+	}
+	f.show = func(s *shower, path string, t *T) {
+		if *p(t) != 0 {
+			show(s, path, t)
+		}
+	}
+	return f
+}
+
 const durationPattern = `^[0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h)([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$|^0$`
 
 // durationField is a time as Go writes it: "30s", "1h30m".

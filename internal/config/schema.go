@@ -13,6 +13,7 @@ type schema struct {
 	Description string     `json:"description,omitempty"`
 	Type        string     `json:"type,omitempty"`
 	Enum        []string   `json:"enum,omitempty"`
+	Const       *bool      `json:"const,omitempty"`
 	Pattern     string     `json:"pattern,omitempty"`
 	Minimum     *int64     `json:"minimum,omitempty"`
 	Maximum     *int64     `json:"maximum,omitempty"`
@@ -78,7 +79,9 @@ func tree() *schema {
 	s.Title = "Stoa"
 	s.Description = "The configuration of a Stoa hub."
 	s.Required = []string{"stoa"}
-	s.Defs = serverSchemas()
+	model := DefaultModel()
+	s.Defs = append(serverSchemas(),
+		property{"model", objectSchema(&model, modelFields())}, property{"agent", objectSchema(&Agent{Listed: true}, agentFields())})
 	return s
 }
 

@@ -291,18 +291,22 @@ func checkServer(s *Server, problem func(key, text, hint string), note func(key,
 			problem(under("/env", name), "the name or the value cannot be that of a variable", hint)
 		}
 	}
-	for _, name := range sortedKeys(s.Headers) {
-		if !isToken(name) {
-			problem(under("/headers", name), strconv.Quote(name)+" is no name of a header", "write letters, digits and dashes, as in Authorization")
-		} else if strings.ContainsAny(s.Headers[name].Reveal(), "\r\n\x00") {
-			problem(under("/headers", name), "the value has a line break", "remove it")
-		}
-	}
+	checkHeaders(s.Headers, problem)
 	if s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Cwd != "") {
 		note("", "args, env and cwd have no effect on a server with a url")
 	}
 	if s.Command != "" && len(s.Headers) > 0 {
 		note("/headers", "headers have no effect on a server with a command")
+	}
+}
+
+func checkHeaders(headers map[string]secret.String, problem func(key, text, hint string)) {
+	for _, name := range sortedKeys(headers) {
+		if !isToken(name) {
+			problem(under("/headers", name), strconv.Quote(name)+" is no name of a header", "write letters, digits and dashes, as in Authorization")
+		} else if strings.ContainsAny(headers[name].Reveal(), "\r\n\x00") {
+			problem(under("/headers", name), "the value has a line break", "remove it")
+		}
 	}
 }
 

@@ -134,10 +134,10 @@ func transportField(key, doc string) field[Server] {
 
 // secretsField is a map of secrets; where pairs is true a list of NAME=value
 // will do.
-func secretsField(key, doc string, pairs bool, p func(*Server) *map[string]secret.String) field[Server] {
-	return field[Server]{
+func secretsField[T any](key, doc string, pairs bool, p func(*T) *map[string]secret.String) field[T] {
+	return field[T]{
 		key: key, doc: doc,
-		schema: func(*Server) *schema {
+		schema: func(*T) *schema {
 			scalar := &schema{AnyOf: []*schema{{Type: "string"}, {Type: "number"}, {Type: "boolean"}}}
 			s := &schema{Type: "object", Values: scalar}
 			if pairs {
@@ -145,7 +145,7 @@ func secretsField(key, doc string, pairs bool, p func(*Server) *map[string]secre
 			}
 			return s
 		},
-		decode: func(d *decoder, n *node, at string, s *Server) {
+		decode: func(d *decoder, n *node, at string, t *T) {
 			out := map[string]secret.String{}
 			switch {
 			case n.kind == object:
@@ -166,9 +166,9 @@ func secretsField(key, doc string, pairs bool, p func(*Server) *map[string]secre
 				d.want(n, object, "")
 				return
 			}
-			*p(s) = out
+			*p(t) = out
 		},
-		show: func(s *shower, at string, t *Server) { s.secrets(at, *p(t)) },
+		show: func(s *shower, at string, t *T) { s.secrets(at, *p(t)) },
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func TestShowTellsNoSecret(t *testing.T) {
 	file := `{"stoa": 1,
   "store": "nats://user:hidden1@n.example.com",
-  "models": {"g": {"apiKey": "hidden2", "name": "flash"}},
+  "models": {"g": {"provider": "openai", "apiKey": "hidden2", "model": "flash", "headers": {"X-Key": "hidden0"}}},
   "servers": {
     "a": {"command": "x", "args": ["--token", "hidden3", "--api-key=hidden4", "${API_KEY}", "-e", "MY_TOKEN=hidden5",
       "--header", "Authorization: Bearer hidden6", "plain"], "env": {"K": "hidden7"}},

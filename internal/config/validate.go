@@ -29,6 +29,7 @@ func checkWhole(c *Config, problem func(path, text, hint string)) {
 	}
 	checkPair("/tls", c.TLS.Cert, c.TLS.Key, problem)
 	checkStoreWhole(&c.Store, problem)
+	checkChat(c, problem)
 	if c.Pool.CleanupInterval == 0 {
 		problem("/pool/cleanupInterval", "idle connections would be looked for without a pause", `write a duration, as in "1m"`)
 	}
@@ -78,6 +79,7 @@ func (c *Config) Validate() error {
 		at("/modules/file")("/roots", "the module has no folder that it may use", "name the folders, or turn it off")
 	}
 	slices.SortFunc(c.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	c.validateChat(at)
 	checkWhole(c, func(path, text, hint string) { at(path)("", text, hint) })
 	if len(r.problems) > 0 {
 		return r.problems

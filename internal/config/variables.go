@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stoahub/stoa/internal/secret"
 )
 
 // variable is an environment variable that decides a key where no file does.
@@ -31,6 +34,12 @@ func variables() []variable {
 		{"AIUR_SERVER_INDEPENDENT", "/attach/independent", "true or false", setBool(func(c *Config) *bool { return &c.Attach.Independent })},
 		{"AIUR_STOP_SERVER_ON_EXIT", "/attach/stopOnExit", "true or false", setBool(func(c *Config) *bool { return &c.Attach.StopOnExit })},
 		{"AIUR_SERVER_LAUNCH_TIMEOUT", "/attach/launchTimeout", "milliseconds", setMillis(1, func(c *Config) *time.Duration { return &c.Attach.LaunchTimeout })},
+		{"MAX_TOKEN_COUNT", "/chat/maxTokenCount", "tokens that a model may be given", setWhole(256, 100_000_000, func(c *Config) *int { return &c.Chat.MaxTokenCount })},
+		{"GEMINI_API_KEY", "/models/gemini/apiKey", "the key of Gemini, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.Gemini })},
+		{"OPENAI_API_KEY", "/models/openai/apiKey", "the key of OpenAI, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.OpenAI })},
+		{"OPENAI_BASE_URL", "/models/openai/baseUrl", "the address of a server that speaks as OpenAI does, for every model of it without one", setOpenAIBase},
+		{"ANTHROPIC_API_KEY", "/models/anthropic/apiKey", "the key of Anthropic, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.Anthropic })},
+		{"OLLAMA_HOST", "/models/ollama/baseUrl", "the address of Ollama, a URL or host:port, for every model of it without one", setOllama},
 	}
 }
 
@@ -38,13 +47,13 @@ func variables() []variable {
 func (l *loader) settleVariables(c *Config) {
 	for _, v := range variables() {
 		value, from, _ := l.env.get(v.name)
-		if value == "" || known(c.trace, v.path) {
+		if value == "" || known(c.trace, v.path) && !strings.HasPrefix(v.path, "/models/") { // those are of all models
 			continue
 		}
 		before := c.Log.Level
 		if problem, hint := v.set(l, c, value); problem != "" {
 			l.wrong(v.name, problem, hint)
-		} else if v.name != "AIUR_VERBOSE" || c.Log.Level != before {
+		} else if (v.name != "AIUR_VERBOSE" || c.Log.Level != before) && !known(c.trace, v.path) {
 			c.trace.places[v.path] = place{other: from}
 		}
 	}
@@ -119,6 +128,32 @@ func setDirectory(l *loader, c *Config, value string) (string, string) {
 	}
 	c.Log.File.Directory = dir
 	return "", ""
+}
+
+func setKey(p func(*ModelVariables) *secret.String) setter {
+	return func(_ *loader, c *Config, value string) (string, string) {
+		key := strings.TrimSpace(value)
+		if strings.ContainsAny(key, " \t\r\n\x00") {
+			return "this is no key: it has spaces or line breaks", "copy the key alone"
+		}
+		*p(&c.Models.Given) = secret.New(key)
+		return "", ""
+	}
+}
+
+func setOpenAIBase(_ *loader, c *Config, value string) (string, string) {
+	u, err := url.Parse(strings.TrimSpace(value))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "this is no http or https address", "write it as in https://api.example.com/v1"
+	}
+	c.Models.Given.OpenAIBase = strings.TrimRight(u.String(), "/")
+	return "", ""
+}
+
+func setOllama(_ *loader, c *Config, value string) (problem, hint string) {
+	address, problem, hint := ollamaAddress(value)
+	c.Models.Given.Ollama = address
+	return problem, hint
 }
 
 func setBool(p func(*Config) *bool) setter {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/stoahub/stoa/internal/secret"
 )
 
 // aiur are the variables of source 001 as its manual has them, each with
@@ -18,8 +20,11 @@ var aiur = []string{
 	"AIUR_SERVER_HOST", "localhost", "AIUR_SERVER_PORT", "8081", "AIUR_SESSION_TIMEOUT", "7200000",
 	"AIUR_AUTO_LAUNCH_SERVER", "false", "AIUR_SERVER_INDEPENDENT", "0", "AIUR_STOP_SERVER_ON_EXIT", "1", "AIUR_SERVER_LAUNCH_TIMEOUT", "15000",
 	"AIUR_ENABLE_FILE_LOGGING", "FALSE", "AIUR_LOG_DIRECTORY", "/var/log/aiur", "AIUR_LOG_RETENTION_DAYS", "14", "AIUR_MAX_LOG_FILE_SIZE", "1048576",
+	"MAX_TOKEN_COUNT", "8192", "GEMINI_API_KEY", "hidden-g", "OPENAI_API_KEY", "hidden-o", "OPENAI_BASE_URL", "http://localhost:9/v1/", "ANTHROPIC_API_KEY", "hidden-a", "OLLAMA_HOST", "0.0.0.0",
 	"AIUR_MODULES", "@legion/tools-registry/context,debug", "AIUR_VERBOSE", "true",
 }
+
+func sameSecret(a, b secret.String) bool { return a.Reveal() == b.Reveal() }
 
 func TestVariables(t *testing.T) {
 	c, notes := must(t, Options{Dir: t.TempDir(), Env: fixed(aiur...)})
@@ -28,8 +33,10 @@ func TestVariables(t *testing.T) {
 	want.Listen = []string{"localhost:8081"}
 	want.Session.Timeout = 2 * time.Hour
 	want.Attach = Attach{StopOnExit: true, LaunchTimeout: 15 * time.Second}
+	want.Chat.MaxTokenCount = 8192
+	want.Models.Given = ModelVariables{secret.New("hidden-g"), secret.New("hidden-o"), secret.New("hidden-a"), "http://localhost:9/v1", "http://127.0.0.1:11434"}
 	want.Log = Log{Level: "debug", Format: "auto", File: LogFile{Directory: "/var/log/aiur", RetentionDays: 14, MaxSize: 1 << 20}}
-	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{})); diff != "" || len(notes) > 0 {
+	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret)); diff != "" || len(notes) > 0 {
 		t.Errorf("-want +got\n%s\n%v", diff, notes)
 	}
 	for _, v := range variables() {
@@ -46,6 +53,7 @@ session: {timeout: 5m}
 attach: {launch: true, independent: true, stopOnExit: false, launchTimeout: 1s}
 log: {level: error, file: {enabled: true, directory: here, retentionDays: 1, maxSize: 2MiB}}
 modules: {debug: {enabled: false}}
+chat: {maxTokenCount: 4096}
 `
 	dir := folder(t, "stoa.yaml", file)
 	c, _ := must(t, Options{Dir: dir, Env: fixed(append(aiur, "LOG_LEVEL", "trace")...)})
@@ -54,7 +62,8 @@ modules: {debug: {enabled: false}}
 	want.Attach.LaunchTimeout = time.Second
 	want.Log = Log{Level: "error", Format: "auto", File: LogFile{true, filepath.Join(dir, "here"), 1, 2 << 20}}
 	want.Modules.Debug.Enabled = false
-	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmpopts.IgnoreFields(Config{}, "Data", "Listen")); diff != "" {
+	want.Chat.MaxTokenCount = 4096
+	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret), cmpopts.IgnoreFields(Config{}, "Data", "Listen", "Models")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	half, _ := must(t, Options{Dir: folder(t, "stoa.yaml", "stoa: 1\nsession: {max: 5}\n"), Env: fixed(aiur...)})
@@ -95,6 +104,10 @@ func TestWrongVariables(t *testing.T) {
 		"AIUR_VERBOSE":               {"2", "must be true or false"},
 		"AIUR_LOG_RETENTION_DAYS":    {"a week", "must be a whole number; allowed: 0 to 3650"},
 		"AIUR_MAX_LOG_FILE_SIZE":     {"10", "10 is out of bounds; allowed: 65536 to"},
+		"MAX_TOKEN_COUNT":            {"many", "must be a whole number; allowed: 256 to"},
+		"GEMINI_API_KEY":             {"two words", "this is no key: it has spaces or line breaks; copy the key alone"},
+		"OPENAI_BASE_URL":            {"localhost", "this is no http or https address"},
+		"OLLAMA_HOST":                {"ftp://x", "this is no address of Ollama"},
 	} {
 		dir := t.TempDir()
 		_, _, err := Load(Options{Dir: dir, UserDir: dir, Env: fixed(name, tt.value)})
