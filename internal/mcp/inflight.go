@@ -230,9 +230,9 @@ func parseID(raw []byte) (int64, bool) {
 
 // owner finds the request that a message without a name for it belongs to. A
 // server that is shared by several clients must not mix them up, so this is
-// the only pending request that fits, or, if they all are of one client, the
+// the only pending request that fits, or, if they all are the same by same, the
 // oldest of them.
-func (f *inflight) owner(fits func(*pending) bool) *pending {
+func (f *inflight) owner(fits func(*pending) bool, same func(p, q *pending) bool) *pending {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var found *pending
@@ -243,14 +243,14 @@ func (f *inflight) owner(fits func(*pending) bool) *pending {
 		switch {
 		case found == nil:
 			found = p
-		case !sameClient(p, found):
+		case !same(p, found):
 			return nil
 		case p.id < found.id:
 			found = p
 		}
 	}
 	for _, g := range f.ghosts {
-		if found != nil && time.Now().Before(g.until) && fits(g.p) && !sameClient(g.p, found) {
+		if found != nil && time.Now().Before(g.until) && fits(g.p) && !same(g.p, found) {
 			return nil
 		}
 	}
@@ -307,12 +307,12 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 		}
 	case noteMessage:
 		if on == nil {
-			on = f.owner(func(p *pending) bool { return p.wantsLog(m) })
+			on = f.owner(func(p *pending) bool { return p.wantsLog(m) }, sameClient)
 		}
 		to(on)
 	case noteVisited:
 		if on == nil {
-			on = f.owner(func(p *pending) bool { return p.wasSent(m.Param("elicitationId")) })
+			on = f.owner(func(p *pending) bool { return p.wasSent(m.Param("elicitationId")) }, sameClient)
 		}
 		to(on)
 	case noteCancelled:
@@ -340,6 +340,37 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 	}
 }
 
+// asked returns the request by whose client, or by whose sampler, a question of
+// the server can be answered, or nil. on is as above.
+func (f *inflight) asked(on *pending, what Capability) *pending {
+	same := sameClient
+	able := func(p *pending) bool {
+		switch {
+		case p.o.Client == nil:
+			return false
+		case what == Sampling && p.o.Sampler != nil:
+			same = sameParty
+			return true
+		}
+		return p.o.Client.Can(what) && p.stream.CanAsk()
+	}
+	if on == nil {
+		return f.owner(able, func(p, q *pending) bool { return same(p, q) })
+	}
+	if !able(on) {
+		return nil
+	}
+	return on
+}
+
+// put puts a question to whoever is to answer it.
+func (p *pending) put(ctx context.Context, what Capability, method string, params []byte) (Response, error) {
+	if what == Sampling && p.o.Sampler != nil {
+		return p.o.Sampler.Ask(ctx, params)
+	}
+	return p.stream.Ask(ctx, method, params)
+}
+
 // request answers a request of the server by reply. on is as above.
 func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, resp Response, err error)) {
 	id := clone(m.ID)
@@ -352,15 +383,11 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 		reply(id, Response{}, unknownMethod(m.Method, LegacyVersion))
 		return
 	}
-	able := func(p *pending) bool {
-		return p.o.Client != nil && p.o.Client.Can(what) && p.stream.CanAsk()
+	if what == Sampling && f.refusesSampling() {
+		reply(id, Response{}, errNoSampling)
+		return
 	}
-	if on == nil {
-		on = f.owner(able)
-	} else if !able(on) {
-		on = nil
-	}
-	if on == nil {
+	if on = f.asked(on, what); on == nil {
 		f.opts.Refused(m.Method)
 		reply(id, Response{}, fault.New(fault.MissingCapability, m.Method, "no single running call belongs to a client that can answer this"))
 		return
@@ -371,7 +398,7 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 	}
 	registered := make(chan struct{})
 	cancel, ok := on.spawn(func(ctx context.Context) {
-		resp, err := on.stream.Ask(ctx, method, params)
+		resp, err := on.put(ctx, what, method, params)
 		<-registered
 		f.mu.Lock()
 		delete(f.asks, string(id))

@@ -25,6 +25,7 @@ type Outgoing struct {
 	Asked    Asked        // Request.Asked, for modules in this process
 	Tasks    bool         // modern: the server may answer with a task, if the client said so
 	Own      []wire.Field // what the hub adds to _meta
+	Sampler  *Sampler     // answers in place of the client where the server asks for a model; nil leaves that to the client
 }
 
 // Forward returns req as an Outgoing with nothing changed.
@@ -148,22 +149,13 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 		return changes
 	}
 	if o.Client != nil && o.Client.Era == Modern && o.Client.Version == version {
-		if caps := o.Client.Capabilities; !o.Tasks && wire.Get(wire.Get(caps, "extensions"), TasksExtension) != nil {
-			changes = append(changes, wire.Change{Name: metaClientCaps, Value: withoutTasks(caps)})
+		if caps := o.Client.Capabilities; o.Sampler != nil || !o.Tasks && wire.Get(wire.Get(caps, "extensions"), TasksExtension) != nil {
+			changes = append(changes, wire.Change{Name: metaClientCaps, Value: o.capabilities()})
 		}
 		return changes
 	}
-	caps, info := []byte("{}"), ownInfo
-	if o.Tasks {
-		caps = []byte(TasksCapability)
-	}
-	level := o.LogLevel
+	info, level := ownInfo, o.LogLevel
 	if o.Client != nil {
-		if o.Client.Capabilities != nil {
-			if caps = o.Client.Capabilities; !o.Tasks {
-				caps = withoutTasks(caps)
-			}
-		}
 		if o.Client.Info != nil {
 			info = o.Client.Info
 		}
@@ -174,11 +166,28 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 	changes = append(changes,
 		wire.Change{Name: metaVersion, Value: wire.Quote(version)},
 		wire.Change{Name: metaClientInfo, Value: info},
-		wire.Change{Name: metaClientCaps, Value: caps})
+		wire.Change{Name: metaClientCaps, Value: o.capabilities()})
 	if level != "" {
 		changes = append(changes, wire.Change{Name: metaLogLevel, Value: wire.Quote(level)})
 	}
 	return changes
+}
+
+// capabilities are what a modern server is told that the client has.
+func (o *Outgoing) capabilities() []byte {
+	caps := []byte("{}")
+	if o.Tasks {
+		caps = []byte(TasksCapability)
+	}
+	if o.Client != nil && o.Client.Capabilities != nil {
+		if caps = o.Client.Capabilities; !o.Tasks {
+			caps = withoutTasks(caps)
+		}
+	}
+	if o.Sampler != nil {
+		caps = o.Sampler.Declare(caps)
+	}
+	return caps
 }
 
 func withoutTasks(caps []byte) []byte {

@@ -38,9 +38,9 @@ const (
 )
 
 var askable = map[string]Capability{
-	"elicitation/create":     Elicitation,
-	"sampling/createMessage": Sampling,
-	"roots/list":             Roots,
+	"elicitation/create": Elicitation,
+	MethodSample:         Sampling,
+	"roots/list":         Roots,
 }
 
 // Can reports whether the client declared the capability.

@@ -162,6 +162,10 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 	defer w.timer.Stop()
 	sent := *o
 	sent.Stream = &w
+	host, err := u.host(&sent, l.key.era, &w)
+	if err != nil {
+		return mcp.Response{}, false, err
+	}
 	if o.LogLevel != "" && l.key.era == mcp.Legacy {
 		u.want(o.LogLevel)
 		if err := u.raise(ctx, l); err != nil && ctx.Err() == nil {
@@ -169,8 +173,12 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 		}
 	}
 	resp, err = l.conn.Call(ctx, &sent)
-	if err == nil && l.key.era == mcp.Modern && o.Client != nil && o.Client.Era == mcp.Legacy {
-		resp, err = u.rounds(ctx, l, &sent, resp)
+	if err == nil && l.key.era == mcp.Modern && o.Client != nil {
+		if o.Client.Era == mcp.Legacy {
+			resp, err = u.rounds(ctx, l, &sent, resp)
+		} else if host != nil {
+			resp, err = u.hosted(ctx, l, &sent, host, resp)
+		}
 	}
 	if err != nil {
 		return resp, false, refused(o.Method, err)
@@ -194,6 +202,9 @@ func (l *link) release() {
 func (u *Upstream) judge(ctx context.Context, c Call, failed bool, err error) {
 	if err != nil && ctx.Err() != nil {
 		return // the client went away: that says nothing of the upstream
+	}
+	if _, ours := errors.AsType[*unsampled](err); ours {
+		return // so does what our models, or who is to allow that, did not do
 	}
 	late := fault.Is(err, fault.Timeout)
 	switch {
@@ -321,23 +332,29 @@ func (w *watch) Notify(method string, params []byte) {
 }
 
 func (w *watch) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
-	w.mu.Lock()
-	if w.asking++; w.asking == 1 {
-		w.timer.Stop()
-	}
-	w.mu.Unlock()
-	began := time.Now()
+	defer w.pause()()
 	// A person may take their time, but not for ever.
 	ctx, stop := context.WithTimeoutCause(ctx, askTimeout, fault.New(fault.Timeout, method, "the client did not answer within %v", askTimeout))
 	defer stop()
-	resp, err := w.Stream.Ask(ctx, method, params)
+	return w.Stream.Ask(ctx, method, params)
+}
+
+// pause stops the request's time until resume is called.
+func (w *watch) pause() (resume func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end = w.end.Add(time.Since(began))
-	if w.asking--; w.asking == 0 {
-		w.rearm()
+	if w.asking++; w.asking == 1 {
+		w.timer.Stop()
 	}
-	return resp, err
+	began := time.Now()
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.end = w.end.Add(time.Since(began))
+		if w.asking--; w.asking == 0 {
+			w.rearm()
+		}
+	}
 }
 
 // askTimeout bounds how long a client may take to answer a server's request.

@@ -47,6 +47,7 @@ type Options struct {
 	Queue    *Queue
 	Idle     time.Duration // close a connection that is unused for so long; 0 means never
 	Lazy     bool          // do nothing until asked
+	Sampling *Sampling     // answers where the server asks for a model; nil leaves that to the client of the call
 	Unusable error         // why it cannot be dialled at all; it is then shown, and fails, without being tried
 
 	MessageBytes int

@@ -42,6 +42,14 @@ func answer(ctx context.Context, o *mcp.Outgoing, result []byte) ([]byte, error)
 	for _, f := range wire.Members(wire.Get(result, "inputRequests")) {
 		method, _ := wire.String(wire.Get(f.Value, "method"))
 		what, known := mcp.Asks(method, wire.Get(f.Value, "params"))
+		if what == mcp.Sampling && o.Sampler != nil {
+			result, err := sampled(ctx, o, f)
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, wire.Change{Name: string(f.Name), Value: result})
+			continue
+		}
 		switch {
 		case !known:
 			return nil, fault.New(fault.MissingCapability, method, "the server asks for something that the client's protocol version does not have")

@@ -196,6 +196,9 @@ func (u *Upstream) startDial(k key, c *mcp.Client) *dialing {
 	if k.client != "" && c.Capabilities != nil {
 		caps = c.Capabilities
 	}
+	if u.opts.Sampling != nil {
+		caps = u.opts.Sampling.sampler().Declare(caps)
+	}
 	if len(u.links) == 0 {
 		u.setState(Connecting, nil)
 	}

@@ -116,7 +116,7 @@ func (s *server) behave(r *request, b Behaviour) (answer, reply) {
 			return answer{}, reply{none: true}
 		}
 		return answer{text: "computed"}, reply{}
-	case Elicit, Sample, Roots, Multi, Survey, Visit, Pair:
+	case Elicit, Sample, Assisted, Roots, Multi, Survey, Visit, Pair:
 		return s.interview(r, b)
 	case Notify:
 		return answer{text: s.grow()}, reply{}

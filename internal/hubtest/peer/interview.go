@@ -17,7 +17,16 @@ type question struct {
 	method     string
 	capability string
 	params     []byte
-	visit      string // the elicitationId of one that names an address
+	follow     func(answers []json.RawMessage) []byte // makes the params of the answers so far; nil leaves them
+	visit      string                                 // the elicitationId of one that names an address
+}
+
+// asks returns the params of the question after the answers so far.
+func (q question) asks(answers []json.RawMessage) []byte {
+	if q.follow == nil {
+		return q.params
+	}
+	return q.follow(answers)
 }
 
 // supports reports whether the client can be asked the question.
@@ -80,7 +89,15 @@ func rounds(r *request, b Behaviour) [][]question {
 		`{"messages":[{"role":"user","content":{"type":"text","text":"Say hello"}}],"maxTokens":16}`)}
 	switch b.Kind {
 	case Sample:
+		if b.Raw != "" {
+			sample.params = []byte(b.Raw)
+		}
 		return [][]question{{sample}}
+	case Assisted:
+		sample.params = encode(sum(nil))
+		again := sample
+		again.key, again.follow = "again", func(answers []json.RawMessage) []byte { return encode(sum(answers)) }
+		return [][]question{{sample}, {again}}
 	case Roots:
 		return [][]question{{{key: "roots", method: "roots/list", capability: "roots", params: []byte("{}")}}}
 	case Visit, Gate:
@@ -101,6 +118,34 @@ func rounds(r *request, b Behaviour) [][]question {
 		return rs
 	}
 	return [][]question{{elicit("elicit")}}
+}
+
+// sum are the params by which a model is asked for a sum, with a tool that
+// adds; answers are what it said before.
+func sum(answers []json.RawMessage) map[string]any {
+	messages := []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": "call add {\"a\":1,\"b\":2}"}}}
+	for _, a := range answers {
+		var said struct {
+			Content json.RawMessage `json:"content"`
+		}
+		var uses []struct {
+			Type string `json:"type"`
+			ID   string `json:"id"`
+		}
+		if json.Unmarshal(a, &said) != nil || json.Unmarshal(said.Content, &uses) != nil {
+			break // it used no tool: it is asked the same again
+		}
+		results := []any{}
+		for _, u := range uses {
+			if u.Type == "tool_use" {
+				results = append(results, map[string]any{"type": "tool_result", "toolUseId": u.ID, "content": []any{map[string]any{"type": "text", "text": "3"}}})
+			}
+		}
+		messages = append(messages, map[string]any{"role": "assistant", "content": said.Content}, map[string]any{"role": "user", "content": results})
+	}
+	return map[string]any{"messages": messages, "maxTokens": 100, "toolChoice": map[string]any{"mode": "auto"},
+		"tools": []any{map[string]any{"name": "add", "description": "Adds two numbers", "inputSchema": json.RawMessage(
+			`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`)}}}
 }
 
 // interview asks its questions in the way of the client's era. The answer is
@@ -134,7 +179,7 @@ func (s *server) interview(r *request, b Behaviour) (answer, reply) {
 	} else {
 		for _, qs := range rs {
 			for _, q := range qs {
-				m, err := r.session.calls.ask(r.ctx, r.send, q.method, q.params)
+				m, err := r.session.calls.ask(r.ctx, r.send, q.method, q.asks(got))
 				if err != nil {
 					return answer{}, reply{none: true}
 				}
@@ -207,7 +252,7 @@ func (s *server) nextRound(r *request, rs [][]question) ([]json.RawMessage, *rep
 	}
 	ask := map[string]any{}
 	for _, q := range rs[st.Round] {
-		ask[q.key] = map[string]any{"method": q.method, "params": json.RawMessage(q.params)}
+		ask[q.key] = map[string]any{"method": q.method, "params": json.RawMessage(q.asks(st.Answers))}
 	}
 	return nil, &reply{result: encode(map[string]any{
 		"resultType": "input_required", "inputRequests": ask, "requestState": sealState(st),

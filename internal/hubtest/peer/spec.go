@@ -148,7 +148,8 @@ const (
 	Hang     Kind = "hang"     // never answers, heeds no cancellation
 	Progress Kind = "progress" // N progress and N log notifications, interleaved; For between
 	Elicit   Kind = "elicit"   // asks the user; answers with the raw ElicitResult
-	Sample   Kind = "sample"   // asks the model; answers with the raw CreateMessageResult
+	Sample   Kind = "sample"   // asks the model, with Behaviour.Raw as the params if that is set; answers with the raw CreateMessageResult
+	Assisted Kind = "assisted" // asks the model with a tool, runs that, and asks again; answers with a JSON array
 	Roots    Kind = "roots"    // asks for roots; answers with the raw ListRootsResult
 	Multi    Kind = "multi"    // N (3) rounds of elicitation; answers with a JSON array
 	Survey   Kind = "survey"   // elicitation and sampling in one round; a JSON array
@@ -170,13 +171,13 @@ const (
 	Pair     Kind = "pair"     // two elicitations in one round; a JSON array
 )
 
-var kinds = []Kind{"", Echo, Verbatim, Error, Slow, Stubborn, Hang, Progress, Elicit, Sample, Roots, Multi,
+var kinds = []Kind{"", Echo, Verbatim, Error, Slow, Stubborn, Hang, Progress, Elicit, Sample, Assisted, Roots, Multi,
 	Survey, Visit, Gate, Crash, Partial, Twice, Notify, Touch, Env, Headers, Params, Client, Big, Count, Greet, Compute, Pair}
 
 // Behaviour is a Kind with its parameters.
 type Behaviour struct {
 	Kind Kind
-	Raw  Raw           // Verbatim, Error
+	Raw  Raw           // Verbatim, Error, Sample
 	For  time.Duration // Slow, Stubborn, Progress; Elicit: how long it works when it has its answer
 	N    int           // Progress, Multi, Big
 	URI  string        // Touch
