@@ -19,6 +19,11 @@ const (
 		`"fileId":{"type":"string","description":"A file that the agent's server has."}},"required":["user_input"]}`
 )
 
+// HeaderChain is the header of the handshake by which a hub tells an agent of
+// which calls its questions come, so that agents which ask each other in a
+// circle come to an end.
+const HeaderChain = "Stoa-Chain"
+
 // Tools is the list of that one tool, with a description; empty means
 // ToolDescription.
 func Tools(description string) []byte {

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/schema"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // AgentOptions say where one agent is.
@@ -84,7 +85,9 @@ func (a *Agent) chat(ctx context.Context, req *mcp.Request) ([]byte, error) {
 	if err != nil {
 		return ailumina.ToolText(err.Error(), true), nil
 	}
-	c, err := ailumina.Dial(ctx, a.to, a.opts)
+	o := a.opts
+	o.Header = chained(o.Header, req)
+	c, err := ailumina.Dial(ctx, a.to, o)
 	if err != nil {
 		return nil, a.about(err)
 	}
@@ -98,6 +101,23 @@ func (a *Agent) chat(ctx context.Context, req *mcp.Request) ([]byte, error) {
 		return nil, a.about(err)
 	}
 	return ailumina.ToolText(text, false), nil
+}
+
+// metaChain says which calls a call comes of. An agent of a hub is told, so that
+// agents which ask each other in a circle come to an end.
+const metaChain = "stoa/chain"
+
+// chained is the header of a handshake with the chain that a request came with.
+func chained(h http.Header, req *mcp.Request) http.Header {
+	for _, f := range req.Meta {
+		if text, ok := wire.String(f.Value); ok && string(f.Name) == metaChain {
+			if h = h.Clone(); h == nil {
+				h = http.Header{}
+			}
+			h.Set(ailumina.HeaderChain, text)
+		}
+	}
+	return h
 }
 
 // about names the agent in a fault that names nothing.

@@ -139,6 +139,25 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// The chain of calls that a question comes of goes on to the server's agents.
+func TestChain(t *testing.T) {
+	scripts := map[string]string{"crud": "ask\necho" + complete}
+	own, other := agents(t, scripts), agents(t, scripts)
+	c := connect(t, Options{URL: own.URL})
+	for i, url := range []string{own.URL, other.URL} {
+		c.send(`{"jsonrpc":"2.0","id":` + fmt.Sprint(i) + `,"method":"tools/call","params":{"name":"ailumina_chat","arguments":{"agent_type":"crud","user_input":"x","server_url":"` + url + `"},"_meta":{"stoa/chain":"links"}}}`)
+		if r := read(t, c.next()); !r.Success {
+			t.Error(*r.Error)
+		}
+	}
+	if got := own.Visits()[0].Header.Get("Stoa-Chain"); got != "links" {
+		t.Errorf("the server got %q", got)
+	}
+	if got := other.Visits()[0].Header.Get("Stoa-Chain"); got != "" {
+		t.Errorf("a stranger got %q", got)
+	}
+}
+
 func TestAllowedHosts(t *testing.T) {
 	for _, tc := range []struct {
 		hosts []string

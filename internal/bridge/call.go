@@ -80,7 +80,7 @@ func (b *Bridge) chat(ctx context.Context, req *mcp.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	base, o, err := b.server(args)
+	base, o, err := b.server(req, args)
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (b *Bridge) chat(ctx context.Context, req *mcp.Request) (string, error) {
 }
 
 // server is where the agents of a call are, and how they are reached.
-func (b *Bridge) server(args []byte) (*url.URL, ailumina.Options, error) {
+func (b *Bridge) server(req *mcp.Request, args []byte) (*url.URL, ailumina.Options, error) {
 	o := ailumina.Options{TLS: b.opts.TLS, Timeout: b.opts.Timeout, Max: b.opts.Max}
 	base := b.base
 	if text, _ := wire.String(wire.Get(args, "server_url")); text != "" {
@@ -119,10 +119,14 @@ func (b *Bridge) server(args []byte) (*url.URL, ailumina.Options, error) {
 		}
 		base = u
 	}
-	// The token is for one server, whoever names another.
-	if token := b.opts.Token.Reveal(); token != "" && base.Scheme == b.base.Scheme && base.Host == b.base.Host {
+	// What is for one server goes to no other, whoever names it.
+	if base.Scheme != b.base.Scheme || base.Host != b.base.Host {
+		return base, o, nil
+	}
+	if token := b.opts.Token.Reveal(); token != "" {
 		o.Header = http.Header{"Authorization": {"Bearer " + token}}
 	}
+	o.Header = chained(o.Header, req)
 	return base, o, nil
 }
 

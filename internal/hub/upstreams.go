@@ -95,6 +95,7 @@ func socketAgent(o upstream.Options) upstream.Options {
 	}
 	o.URL, o.Header, o.TLS = "", nil, nil
 	o.Handler, o.Via = a, string(config.Ailumina)
+	o.Agent = true // it may be one of a hub, even of this one
 	return o
 }
 
