@@ -23,6 +23,7 @@ const (
 	Network        Cause = "network"
 	TimedOut       Cause = "timeout"
 	Cancelled      Cause = "cancelled"
+	Unset          Cause = "unset" // a key or a name is missing: nobody was asked
 )
 
 // causes holds what people are told of each cause, what they can do, and
@@ -43,6 +44,7 @@ var causes = map[Cause]struct {
 	Network:        {"the provider could not be reached or broke off", "check the network and the base URL", true},
 	TimedOut:       {"the provider was silent for too long", "try again, or raise timeoutMs", true},
 	Cancelled:      {"the request was cancelled", "", false},
+	Unset:          {"the model cannot be asked yet", "", false},
 }
 
 // Error is why there is no answer. It never holds a key.
