@@ -20,7 +20,7 @@ const (
 	Used                      // Usage, of the whole answer so far
 	Stopped                   // Stop; the last delta
 	LeftOut                   // Tool, which the model was not told of, and Text, why
-	Retrying                  // Attempt, Wait, and Text, why; before everything the model says
+	Retrying                  // Attempt, Wait, Usage of the attempt that failed, and Text, why; before everything the model says
 	Warned                    // Text, for whoever runs the hub
 )
 
@@ -54,7 +54,8 @@ const (
 type Answer struct {
 	Message  Message
 	Usage    Usage
-	Stop     Stop // empty until the answer is whole
+	Lost     Usage // of attempts that came to nothing: to be paid, and not in the context
+	Stop     Stop  // empty until the answer is whole
 	LeftOut  []Missing
 	Warnings []string
 	Retries  int
@@ -107,6 +108,7 @@ func (a *Answer) Add(d Delta) {
 		a.Warnings = append(a.Warnings, d.Text)
 	case Retrying:
 		a.Retries++
+		a.Lost = a.Lost.Plus(d.Usage)
 	}
 }
 

@@ -55,6 +55,7 @@ type Error struct {
 	Status   int           // of HTTP, if there was an answer
 	Attempts int           // how often it was tried
 	Wait     time.Duration // what the provider asked for; 0 if nothing
+	Usage    Usage         // of all attempts, as far as the provider told
 	Detail   string        // the provider's own words, bounded
 	Err      error         // for errors.Is; its text is not shown
 }

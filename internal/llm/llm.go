@@ -157,6 +157,9 @@ type Options struct {
 	Timeout    time.Duration // the longest silence; 0: 60 s
 	MaxTime    time.Duration // for one attempt as a whole; 0: 10 min
 
+	// Hold is shared by models that ask with the same key; nil: one of its own.
+	Hold *Hold
+
 	Header http.Header  // sent along with each request
 	HTTP   *http.Client // nil: one over http.DefaultTransport
 	Logger *slog.Logger // nil: discard
@@ -177,6 +180,9 @@ func (o Options) Defaults() Options {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if o.Hold == nil {
+		o.Hold = &Hold{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

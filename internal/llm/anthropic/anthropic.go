@@ -73,7 +73,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 			Body:   func(*llm.Error) ([]byte, error) { return json.Marshal(body) },
 			Read: func(r io.Reader, emit exchange.Emit) error {
 				a := answer{emit: emit, open: map[int]*block{}, calls: exchange.Calls{Emit: emit, IDs: llm.NewIDs(req.Messages), Name: names.Back}}
-				return a.read(r)
+				return exchange.Spent(a.read(r), a.usage())
 			},
 			Fail: func(status int, body []byte) *llm.Error { return fail(status, body) },
 		}, yield)
@@ -281,6 +281,20 @@ func (a *answer) end() error {
 	if a.calls.Len() > 0 && stop == llm.Done {
 		stop = llm.Calls
 	}
+	if u := a.usage(); u != nil {
+		if err := a.emit(llm.Delta{Kind: llm.Used, Usage: *u}); err != nil {
+			return err
+		}
+	}
+	return a.emit(llm.Delta{Kind: llm.Stopped, Stop: stop})
+}
+
+// usage is what was counted so far, nil if nothing was. The API counts what was
+// cached apart from its input.
+func (a *answer) usage() *llm.Usage {
+	if a.seen == (usage{}) {
+		return nil
+	}
 	of := func(n *int) int {
 		if n == nil {
 			return 0
@@ -288,12 +302,7 @@ func (a *answer) end() error {
 		return *n
 	}
 	read, write := of(a.seen.CacheRead), of(a.seen.CacheWrite)
-	// The API counts what was cached apart from its input.
-	u := llm.Usage{Input: of(a.seen.Input) + read + write, Output: of(a.seen.Output), CacheRead: read, CacheWrite: write}
-	if err := a.emit(llm.Delta{Kind: llm.Used, Usage: u}); err != nil {
-		return err
-	}
-	return a.emit(llm.Delta{Kind: llm.Stopped, Stop: stop})
+	return &llm.Usage{Input: of(a.seen.Input) + read + write, Output: of(a.seen.Output), CacheRead: read, CacheWrite: write}
 }
 
 var _ llm.Model = (*Model)(nil)

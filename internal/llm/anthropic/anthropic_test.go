@@ -33,12 +33,16 @@ func TestRecords(t *testing.T) { llmtest.Records(t, open, llmtest.CheckAnthropic
 func TestRules(t *testing.T) { llmtest.Rules(t, open, whole) }
 
 func TestHistories(t *testing.T) {
-	m, err := New(llm.Options{Model: "m", APIKey: secret.New(llmtest.Key)})
-	if err != nil {
-		t.Fatal(err)
+	for name, thinking := range map[string]int{"plain": 0, "thinking": 2000} {
+		m, err := New(llm.Options{Model: "m", APIKey: secret.New(llmtest.Key), Thinking: thinking})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			llmtest.Histories(t, func(req llm.Request) any {
+				b, _ := m.body(req, shape.NewNames(nameRule, req))
+				return b
+			}, llmtest.CheckAnthropic)
+		})
 	}
-	llmtest.Histories(t, func(req llm.Request) any {
-		b, _ := m.body(req, shape.NewNames(nameRule, req))
-		return b
-	}, llmtest.CheckAnthropic)
 }

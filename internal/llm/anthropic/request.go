@@ -75,7 +75,7 @@ const leastThinking = 1024 // less is refused
 // body makes the request, and deltas for the tools that are not in it.
 func (m *Model) body(req llm.Request, names *shape.Names) (*request, []llm.Delta) {
 	b := &request{Model: req.Model, MaxTokens: req.MaxTokens, System: req.System, Messages: messages(shape.IDs(req.Messages, id), names), Temperature: req.Temperature, Stream: true}
-	if m.o.Thinking > 0 && req.ToolChoice != llm.Always {
+	if m.o.Thinking > 0 && req.ToolChoice != llm.Always && mayThink(b.Messages) {
 		// A temperature, and a call by force, cannot be had with it.
 		b.Thinking, b.Temperature = &budget{"enabled", max(leastThinking, m.o.Thinking)}, nil
 		b.MaxTokens = max(b.MaxTokens, b.Thinking.BudgetTokens+leastThinking)
@@ -101,8 +101,23 @@ func (m *Model) body(req llm.Request, names *shape.Names) (*request, []llm.Delta
 	return b, missing
 }
 
+// mayThink reports whether reasoning can be asked for: not in the midst of a
+// turn whose last calls came without it, from another model or none that
+// reasoned, which the API refuses.
+func mayThink(list []message) bool {
+	n := len(list)
+	if n < 2 {
+		return true
+	}
+	if _, isResult := list[n-1].Content[0].(resultBlock); !isResult {
+		return true
+	}
+	_, isThought := list[n-2].Content[0].(json.RawMessage)
+	return isThought
+}
+
 // messages turns the history into messages whose roles alternate, the user's
-// first. Neighbours of one role become one before their parts are ordered, and
+// first and last: newer models do not go on with words of their own. Neighbours of one role become one before their parts are ordered, and
 // messages with nothing to send do not stand between them.
 func messages(history []llm.Message, names *shape.Names) []message {
 	list := []message{}
@@ -124,6 +139,9 @@ func messages(history []llm.Message, names *shape.Names) []message {
 		list = append(list, message{role, blocks})
 		parts = slices.Clone(m.Parts)
 	}
+	if n := len(list); n > 0 && list[n-1].Role == "assistant" {
+		list = append(list, message{"user", []any{textBlock{"text", "(continue)"}}})
+	}
 	return list
 }
 
@@ -134,15 +152,18 @@ func roleOf(m llm.Message) string {
 	return "user"
 }
 
-// blocksOf orders the parts of a message: reasoning, results, text, calls.
-// Text without a visible character is refused by the API, and left out.
-// Reasoning that led to nothing is left out as well.
+// blocksOf orders the parts of a message: reasoning, results, text, calls. What
+// Claude said stays in its order if calls are last in it, as reasoning must not
+// be moved. Text without a visible character is refused by the API, and left
+// out. Reasoning that led to nothing is left out as well.
 func blocksOf(parts []llm.Part, names *shape.Names) []any {
-	var thoughts, results, texts, calls []any
+	var thoughts, results, texts, calls, given []any
+	inOrder := true
 	for _, p := range parts {
 		switch {
 		case p.Call != nil:
 			calls = append(calls, useBlock{"tool_use", p.Call.ID, names.Out(p.Call.Name), p.Call.Args})
+			given = append(given, calls[len(calls)-1])
 		case p.Result != nil:
 			r := resultBlock{Type: "tool_result", ToolUseID: p.Result.ID, IsError: p.Result.IsError}
 			if strings.TrimSpace(p.Result.Content) != "" {
@@ -150,13 +171,22 @@ func blocksOf(parts []llm.Part, names *shape.Names) []any {
 			}
 			results = append(results, r)
 		case p.Opaque.For(provider) != nil:
+			inOrder = inOrder && len(calls) == 0 && (len(given) == 0 || len(thoughts) > 0)
 			thoughts = append(thoughts, p.Opaque.For(provider))
+			given = append(given, thoughts[len(thoughts)-1])
 		case strings.TrimSpace(p.Text) != "":
+			inOrder = inOrder && len(calls) == 0
 			texts = append(texts, textBlock{"text", p.Text})
+			given = append(given, texts[len(texts)-1])
 		}
 	}
 	if len(texts)+len(calls) == 0 {
 		thoughts = nil
+	}
+	if n := len(given); inOrder && len(results) == 0 && len(thoughts) > 0 {
+		if _, thought := given[n-1].(json.RawMessage); !thought {
+			return given
+		}
 	}
 	return slices.Concat(thoughts, results, texts, calls)
 }

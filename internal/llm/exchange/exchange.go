@@ -3,8 +3,8 @@
 // read is the provider's.
 //
 // An attempt is repeated only while nothing of an answer has been handed on.
-// A provider that asks for a pause gets it from every request of the Client,
-// so that many of them do not begin again at once. Redirects are not followed:
+// A provider that asks for a pause gets it from every request that shares the
+// llm.Hold, so that many of them do not begin again at once. Redirects are not followed:
 // they would carry the key elsewhere. No error holds the key.
 package exchange
 
@@ -15,7 +15,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/llm"
@@ -26,7 +25,6 @@ type Client struct {
 	provider string
 	o        llm.Options
 	http     *http.Client
-	hold     atomic.Int64 // no attempt before this time, in Unix nanoseconds
 }
 
 // New makes a client of options whose defaults are filled in.
@@ -54,7 +52,7 @@ type Ask struct {
 	Body func(last *llm.Error) ([]byte, error)
 
 	// Read reads a successful answer. What it returns other than an *llm.Error
-	// or an error of Emit counts as a broken connection.
+	// or an error of Emit counts as a broken connection; see Spent.
 	Read func(body io.Reader, emit Emit) error
 
 	// Fail says what an unsuccessful answer means; Status and Wait are filled
@@ -74,13 +72,16 @@ const maxErrorBody = 64 << 10
 func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, error) bool) {
 	var last *llm.Error
 	var begin time.Time
+	var total llm.Usage
 	for attempt := 1; ; attempt++ {
-		if err := c.wait(ctx, begin); err != nil {
-			yield(llm.Delta{}, c.finish(ctx, ask, err, attempt-1))
+		if err := c.o.Hold.Wait(ctx, begin); err != nil {
+			e := c.finish(ctx, ask, err, attempt-1)
+			e.Usage = total
+			yield(llm.Delta{}, e)
 			return
 		}
 		said := false
-		err := c.once(ctx, ask, last, func(d llm.Delta) error {
+		used, err := c.once(ctx, ask, last, func(d llm.Delta) error {
 			said = true
 			if !yield(d, nil) {
 				return errGone
@@ -91,6 +92,8 @@ func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, erro
 			return
 		}
 		last = c.finish(ctx, ask, err, attempt)
+		total = total.Plus(used)
+		last.Usage = total
 		wait := last.Wait
 		if wait == 0 {
 			wait = c.o.RetryDelay
@@ -102,9 +105,9 @@ func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, erro
 		}
 		begin = time.Now().Add(wait)
 		if last.Cause == llm.RateLimited || last.Cause == llm.Overloaded {
-			c.pause(begin) // the others would hear the same
+			c.o.Hold.Until(begin) // the others would hear the same
 		}
-		if !yield(llm.Delta{Kind: llm.Retrying, Attempt: attempt + 1, Wait: wait, Text: reason(last)}, nil) {
+		if !yield(llm.Delta{Kind: llm.Retrying, Attempt: attempt + 1, Wait: wait, Usage: used, Text: reason(last)}, nil) {
 			return
 		}
 	}
@@ -116,34 +119,24 @@ func reason(e *llm.Error) string {
 	return plain.Error()
 }
 
-// pause lets nobody begin before t.
-func (c *Client) pause(t time.Time) {
-	for old := c.hold.Load(); old < t.UnixNano(); old = c.hold.Load() {
-		if c.hold.CompareAndSwap(old, t.UnixNano()) {
-			return
-		}
+// Spent says with err what the answer took that ended in it; nil is nothing.
+func Spent(err error, u *llm.Usage) error {
+	if err == nil || u == nil {
+		return err
 	}
+	return &spent{err, *u}
 }
 
-// wait waits until begin, and until no pause holds.
-func (c *Client) wait(ctx context.Context, begin time.Time) error {
-	for {
-		d := max(time.Until(begin), time.Until(time.Unix(0, c.hold.Load())))
-		if d <= 0 || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		t := time.NewTimer(d)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return ctx.Err()
-		}
-	}
+type spent struct {
+	err   error
+	usage llm.Usage
 }
 
-// once is one attempt.
-func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emit) error {
+func (s *spent) Error() string { return s.err.Error() }
+func (s *spent) Unwrap() error { return s.err }
+
+// once is one attempt, and what it took if it came to nothing.
+func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emit) (used llm.Usage, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	whole := time.AfterFunc(c.o.MaxTime, func() { cancel(errLong) })
@@ -155,7 +148,7 @@ func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emi
 	if ask.Body != nil {
 		b, err := ask.Body(last)
 		if err != nil {
-			return err
+			return used, err
 		}
 		body = bytes.NewReader(b)
 	}
@@ -165,7 +158,7 @@ func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emi
 	}
 	req, err := http.NewRequestWithContext(ctx, method, ask.URL, body)
 	if err != nil {
-		return &llm.Error{Cause: llm.BadRequest, Detail: "the base URL cannot be used", Err: err}
+		return used, &llm.Error{Cause: llm.BadRequest, Detail: "the base URL cannot be used", Err: err}
 	}
 	for _, h := range []http.Header{{"Content-Type": {"application/json"}}, c.o.Header, ask.Header} {
 		for k, v := range h {
@@ -174,18 +167,22 @@ func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emi
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return causeOf(ctx, err)
+		return used, causeOf(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	r := &watched{r: res.Body, quiet: quiet, timeout: c.o.Timeout}
 	if res.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(r, maxErrorBody))
-		return c.refused(ask, res, b)
+		return used, c.refused(ask, res, b)
 	}
-	if err = ask.Read(r, emit); err != nil && !errors.Is(err, errGone) {
-		return causeOf(ctx, err)
+	err = ask.Read(r, emit)
+	if s := (*spent)(nil); errors.As(err, &s) {
+		used, err = s.usage, s.err
 	}
-	return err
+	if err != nil && !errors.Is(err, errGone) {
+		err = causeOf(ctx, err)
+	}
+	return used, err
 }
 
 // causeOf prefers the reason for which we broke off ourselves.

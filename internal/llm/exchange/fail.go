@@ -97,7 +97,7 @@ func Words(body []byte) string {
 // words of any provider.
 func TooLong(words string) bool {
 	words = strings.ToLower(words)
-	for _, w := range []string{"context length", "context_length", "context window", "prompt is too long", "input token count", "exceeds the maximum number of tokens", "maximum context", "too many tokens", "exceed_context_size"} {
+	for _, w := range []string{"context length", "context_length", "context window", "prompt is too long", "input token count", "exceeds the maximum number of tokens", "maximum context", "too many tokens", "exceed_context_size", "exceeds the context", "maximum context length"} {
 		if strings.Contains(words, w) {
 			return true
 		}

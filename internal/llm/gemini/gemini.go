@@ -77,7 +77,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 			},
 			Read: func(r io.Reader, emit exchange.Emit) error {
 				a := answer{emit: emit, calls: exchange.Calls{Emit: emit, IDs: llm.NewIDs(req.Messages), Name: names.Back}}
-				return a.read(r)
+				return exchange.Spent(a.read(r), a.usage)
 			},
 			Fail: fail,
 		}, yield)

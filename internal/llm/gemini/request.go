@@ -92,7 +92,7 @@ const skipSignature = "skip_thought_signature_validator"
 
 // body makes the request, and deltas for the tools that are not in it.
 func (m *Model) body(req llm.Request, names *shape.Names) (*request, []llm.Delta) {
-	b := &request{Contents: contents(req.Messages, names)}
+	b := &request{Contents: contents(req, names)}
 	if req.System != "" {
 		b.SystemInstruction = &content{Parts: []part{{Text: req.System}}}
 	}
@@ -153,33 +153,35 @@ func (b *request) correct() {
 	}
 }
 
-// contents turns the history into contents whose roles alternate.
-func contents(messages []llm.Message, names *shape.Names) []content {
+// contents turns the history into contents: the user's first and last, all
+// calls of an answer in one, their responses in the next with nothing else, and
+// otherwise alternating.
+func contents(req llm.Request, names *shape.Names) []content {
 	now := 0 // where the current turn begins
-	for i, m := range messages {
-		if m.Role == llm.User {
+	for i, m := range req.Messages {
+		if m.Role == llm.User && strings.TrimSpace(m.Text()) != "" {
 			now = i
 		}
 	}
-	ids := map[string]string{} // the ids that Gemini itself gave, by ours
+	ids := map[string][]string{} // those that Gemini itself gave, by ours and in order
 	list := []content{}
-	for i, m := range messages {
+	for i, m := range req.Messages {
 		role := "user"
 		if m.Role == llm.Assistant {
 			role = "model"
-			ids = map[string]string{}
+			ids = map[string][]string{}
 		}
 		var parts []part
 		for _, p := range m.Parts {
 			parts = append(parts, convert(p, names, ids)...)
 		}
-		if role == "model" && i >= now {
-			signFirst(m, parts)
+		if role == "model" && i >= now && wantsSignatures(req.Model) {
+			signFirst(parts)
 		}
 		if len(parts) == 0 {
 			continue
 		}
-		if n := len(list); n > 0 && list[n-1].Role == role {
+		if n := len(list); n > 0 && list[n-1].Role == role && list[n-1].responds() == (m.Role == llm.FromTool) {
 			list[n-1].Parts = append(list[n-1].Parts, parts...)
 		} else {
 			list = append(list, content{role, parts})
@@ -188,21 +190,37 @@ func contents(messages []llm.Message, names *shape.Names) []content {
 	if len(list) > 0 && list[0].Role == "model" {
 		list = append([]content{{"user", []part{{Text: "(continued)"}}}}, list...)
 	}
+	if n := len(list); n > 0 && list[n-1].Role == "model" {
+		list = append(list, content{"user", []part{{Text: "(continue)"}}})
+	}
 	return list
 }
 
-func convert(p llm.Part, names *shape.Names, ids map[string]string) []part {
+func (c content) responds() bool { return c.Parts[0].FunctionResponse != nil }
+
+// wantsSignatures reports whether a model refuses calls of the current turn
+// that have none: all do since the third generation.
+func wantsSignatures(model string) bool {
+	model = strings.TrimPrefix(model, "models/")
+	return !strings.HasPrefix(model, "gemini-1") && !strings.HasPrefix(model, "gemini-2")
+}
+
+func convert(p llm.Part, names *shape.Names, ids map[string][]string) []part {
 	k, own := kept(p.Opaque)
 	switch {
 	case p.Call != nil:
-		ids[p.Call.ID] = k.ID
+		ids[p.Call.ID] = append(ids[p.Call.ID], k.ID)
 		return []part{{FunctionCall: &functionCall{ID: k.ID, Name: names.Out(p.Call.Name), Args: p.Call.Args}, ThoughtSignature: k.Signature}}
 	case p.Result != nil:
 		name := "output"
 		if p.Result.IsError {
 			name = "error"
 		}
-		return []part{{FunctionResponse: &functionResponse{ID: ids[p.Result.ID], Name: names.Out(p.Result.Name), Response: map[string]string{name: p.Result.Content}}}}
+		var id string
+		if list := ids[p.Result.ID]; len(list) > 0 {
+			id, ids[p.Result.ID] = list[0], list[1:]
+		}
+		return []part{{FunctionResponse: &functionResponse{ID: id, Name: names.Out(p.Result.Name), Response: map[string]string{name: p.Result.Content}}}}
 	case p.Reasoning != "":
 		if !own {
 			return nil // another's thoughts, or none that are wanted back
@@ -214,22 +232,16 @@ func convert(p llm.Part, names *shape.Names, ids map[string]string) []part {
 	return nil
 }
 
-// signFirst marks the first call of an answer that another model gave in the
-// current turn, which newer models refuse without a signature.
-func signFirst(m llm.Message, parts []part) {
-	for _, p := range m.Parts {
-		if p.Call == nil {
+// signFirst marks the first call of an answer if it came without a signature,
+// from another model or an older one.
+func signFirst(parts []part) {
+	for i := range parts {
+		if parts[i].FunctionCall == nil {
 			continue
 		}
-		if _, own := kept(p.Opaque); own {
-			return
-		}
-		break
-	}
-	for i := range parts {
-		if parts[i].FunctionCall != nil {
+		if parts[i].ThoughtSignature == "" {
 			parts[i].ThoughtSignature = skipSignature
-			return
 		}
+		return
 	}
 }

@@ -186,10 +186,10 @@ func (d direct) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 			Read: func(r io.Reader, emit exchange.Emit) error {
 				a := answer{emit: emit, estimate: estimate, size: size, calls: exchange.Calls{Emit: emit, IDs: llm.NewIDs(req.Messages), Name: names.Back}}
 				err := a.read(r)
-				if err == nil {
-					m.meter.Learn(req, a.usage)
+				if err == nil && !a.cut {
+					m.meter.Learn(req, *a.usage)
 				}
-				return err
+				return exchange.Spent(err, a.usage)
 			},
 			Fail: fail,
 		}, yield)
@@ -221,7 +221,9 @@ type answer struct {
 	calls          exchange.Calls
 	estimate, size int
 	thinking       bool
-	usage          llm.Usage
+	said           bool // text, or a call
+	cut            bool // the server read less than was sent
+	usage          *llm.Usage
 }
 
 func (a *answer) read(r io.Reader) error {
@@ -261,6 +263,7 @@ func (a *answer) take(l line) error {
 		}
 	}
 	if l.Message.Content != "" {
+		a.said = true
 		if err := a.emit(llm.Delta{Kind: llm.Text, Text: l.Message.Content}); err != nil {
 			return err
 		}
@@ -289,19 +292,29 @@ func (a *answer) take(l line) error {
 	return a.end(l)
 }
 
-// cutBelow is the share of the estimate below which a prompt was surely cut:
-// estimates are wrong by less than that.
-const cutBelow = 0.4
+// wasCut reports whether a server read less than it was sent: far less than the
+// estimate, which is not that wrong, or the half of its context that is left
+// when a prompt fills more than all of it (ollama#17427).
+func wasCut(read, estimate, size int) bool {
+	if read <= 0 || estimate < 1000 {
+		return false
+	}
+	half := read >= size/2 && read <= size/2+8 && float64(estimate) > 0.75*float64(size)
+	return half || float64(read) < 0.4*float64(estimate)
+}
 
 func (a *answer) end(l line) error {
-	a.usage = llm.Usage{Input: l.Prompt, Output: l.Eval}
-	if l.Prompt > 0 && a.estimate > 1000 && float64(l.Prompt) < cutBelow*float64(a.estimate) {
+	a.usage = &llm.Usage{Input: l.Prompt, Output: l.Eval}
+	if !a.said && a.calls.Len() == 0 && l.DoneReason != "length" {
+		return &llm.Error{Cause: llm.BadAnswer, Detail: "the answer is empty"}
+	}
+	if a.cut = wasCut(l.Prompt, a.estimate, a.size); a.cut {
 		text := fmt.Sprintf("the model read %d tokens of about %d: the server seems to have dropped the beginning; its context should be %d", l.Prompt, a.estimate, a.size)
 		if err := a.emit(llm.Delta{Kind: llm.Warned, Text: text}); err != nil {
 			return err
 		}
 	}
-	if err := a.emit(llm.Delta{Kind: llm.Used, Usage: a.usage}); err != nil {
+	if err := a.emit(llm.Delta{Kind: llm.Used, Usage: *a.usage}); err != nil {
 		return err
 	}
 	stop := llm.Done

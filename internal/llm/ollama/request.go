@@ -14,6 +14,7 @@ type request struct {
 	Messages []message `json:"messages"`
 	Tools    []tool    `json:"tools,omitempty"`
 	Stream   bool      `json:"stream"`
+	Truncate bool      `json:"truncate"` // what does not fit is to be refused, not cut
 	Options  options   `json:"options"`
 }
 

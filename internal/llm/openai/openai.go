@@ -81,7 +81,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 					emit: emit, byID: map[string]int{}, byIndex: map[int]int{}, last: -1,
 					calls: exchange.Calls{Emit: emit, IDs: llm.NewIDs(req.Messages), Name: names.Back},
 				}
-				return a.read(r)
+				return exchange.Spent(a.read(r), a.usage)
 			},
 			Fail: fail,
 		}, yield)
@@ -130,6 +130,7 @@ type answer struct {
 	last      int
 	reasoning string // the field that reasoning comes in, while it does
 	finish    string
+	said      bool // text, or a call
 	refused   strings.Builder
 	usage     *llm.Usage
 }
@@ -181,6 +182,7 @@ func (a *answer) take(c chunk) error {
 		}
 	}
 	if d.Content != "" {
+		a.said = true
 		if err := a.emit(llm.Delta{Kind: llm.Text, Text: d.Content}); err != nil {
 			return err
 		}
@@ -261,6 +263,9 @@ func (a *answer) end() error {
 	}
 	if a.finish == "content_filter" {
 		return &llm.Error{Cause: llm.Blocked}
+	}
+	if !a.said && a.calls.Len() == 0 && a.finish != "length" {
+		return &llm.Error{Cause: llm.BadAnswer, Detail: "the answer is empty"}
 	}
 	if err := a.endReasoning(); err != nil {
 		return err
