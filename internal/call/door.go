@@ -3,10 +3,10 @@
 // prompt, whichever face it came by.
 //
 // In order: may the caller use this upstream; do its headers say what the
-// arguments say; what do references in the arguments stand for; do the
-// arguments fit the tool's schema; then the upstream, with its queue, breakers
-// and time-outs; then what is kept of the result; then counts, metrics and the
-// record of the call. A request that is refused has not reached the upstream.
+// arguments say; does the policy allow the call, or a person whom it has asked;
+// what do references in the arguments stand for; do the arguments fit the tool's
+// schema; then the upstream, with its queue, breakers and time-outs; then what
+// is kept of the result; then counts, metrics and the record of the call. A request that is refused has not reached the upstream.
 package call
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/seal"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -53,6 +54,8 @@ type Options struct {
 	Metrics  *obs.Metrics
 	Events   *event.Bus
 	Sessions *session.Registry
+	Desk     *policy.Desk // where people are asked; nil: nobody can be
+	Rules    policy.Rules
 	Key      seal.Key // signs what continues a call; nil means one that nobody else has
 	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
 }
@@ -65,6 +68,9 @@ type Door struct {
 	sessions *session.Registry
 	key      seal.Key
 	names    *names
+	desk     *policy.Desk
+	rules    atomic.Pointer[policy.Rules]
+	agents   func(string) policy.Rules // nil: none has any
 	argBytes atomic.Int64
 }
 
@@ -73,7 +79,8 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, sessions: o.Sessions, key: o.Key, names: newNames()}
+	d := &Door{metrics: o.Metrics, events: o.Events, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
+	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d
 }
@@ -96,7 +103,7 @@ func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	began := time.Now()
 	var t tooled
 	resp, err := d.pass(ctx, c, &t)
-	d.count(ctx, c, &t, resp, err, time.Since(began))
+	d.count(ctx, c, &t, resp, err, time.Since(began)-t.waited)
 	return resp, err
 }
 
@@ -118,6 +125,12 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 		o.Replace(string(c.Replace.Name), c.Replace.Value)
 	}
 	o.Tasks = c.Tasks
+	if o.Asked.Approved { // this call, and none that comes of it
+		o.Asked.Approved = false
+		if o.Asked.Agent == "" {
+			o.Asked.Agent = hostAgent
+		}
+	}
 	if c.Key != "" {
 		o.Annotate(MetaKey, wire.Quote(c.Key))
 	}

@@ -15,7 +15,7 @@ import (
 // may be all that is left of what the tool did.
 func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Response) (mcp.Response, error) {
 	borne := c.Kept && c.Item != nil && c.Item.Handling.ResultSaveAs
-	if t.session == nil && t.used == nil && !borne {
+	if t.session == nil && t.used == nil && !borne && !t.approved {
 		return resp, nil // without having looked at it, which takes time if it is long
 	}
 	switch {

@@ -14,7 +14,8 @@ import (
 // A call that used references and needs input is made again by its client,
 // with the same references. What they stand for may have changed meanwhile, and
 // the server would be given other arguments than in the round before. So the
-// client carries, in its requestState, which versions were used.
+// client carries, in its requestState, which versions were used; and whether a
+// person has approved the call, who would else be asked in every round.
 
 const statePrefix = "stoar1."
 
@@ -25,6 +26,8 @@ const rounds = time.Hour
 type continuation struct {
 	State     []byte         `json:"s,omitempty"` // the upstream's own, raw
 	Used      []session.Used `json:"v"`
+	Approved  bool           `json:"a,omitempty"`
+	Edited    []byte         `json:"x,omitempty"` // the arguments in place of the client's
 	Upstream  string         `json:"u"`
 	Principal string         `json:"p"`
 	Digest    string         `json:"d"` // of the tool's name and arguments as the client wrote them
@@ -41,11 +44,11 @@ func digest(req *mcp.Request) string {
 
 // wrap puts what was used into the state that the client is to bring back.
 func (d *Door) wrap(c *Call, t *tooled, resp mcp.Response) (mcp.Response, error) {
-	if t.used == nil {
+	if t.used == nil && !t.approved {
 		return resp, nil
 	}
 	state, err := d.key.Sign(statePrefix, continuation{
-		State: wire.Get(resp.Result, "requestState"), Used: t.used, Upstream: c.Upstream.Name(), Principal: c.Req.Client.Principal.Name,
+		State: wire.Get(resp.Result, "requestState"), Used: t.used, Approved: t.approved, Edited: t.edited, Upstream: c.Upstream.Name(), Principal: c.Req.Client.Principal.Name,
 		Digest: digest(c.Req), Expires: time.Now().Add(rounds).UnixMilli(),
 	})
 	if err != nil {
@@ -73,6 +76,9 @@ func (d *Door) unwrap(c *Call, t *tooled) ([]session.Used, error) {
 	case time.Now().UnixMilli() > k.Expires:
 		return nil, fault.New(fault.ContinuationLost, c.Upstream.Name(), "the input came too late")
 	}
-	t.resumed, t.state = true, k.State
+	t.resumed, t.state, t.approved = true, k.State, k.Approved
+	if k.Edited != nil {
+		t.args, t.changed, t.edited = k.Edited, true, k.Edited
+	}
 	return k.Used, nil
 }

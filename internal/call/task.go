@@ -136,7 +136,7 @@ func (d *Door) check(ctx context.Context, c *Call) error {
 	if who := c.Req.Client.Principal; !who.Scopes.Allows(c.Upstream.Name()) {
 		return fault.New(fault.Denied, c.Upstream.Name(), "%q may not use this upstream", who.Name)
 	}
-	var t tooled
+	t := tooled{dry: true}
 	return d.prepare(ctx, c, &t)
 }
 
@@ -154,6 +154,7 @@ type face struct {
 	Stateful     bool            `json:"stateful,omitempty"`
 	Cards        bool            `json:"cards,omitempty"`
 	Told         bool            `json:"told,omitempty"`
+	Agent        string          `json:"agent,omitempty"` // see mcp.Asked
 }
 
 // work says what the task of a call is to do.
@@ -161,7 +162,7 @@ func (k *Tasks) work(c *Call) task.Work {
 	client := c.Req.Client
 	f := face{
 		Era: client.Era, Version: client.Version, Connection: client.Connection, Info: bytes.Clone(client.Info), Capabilities: bytes.Clone(client.Capabilities),
-		Check: c.Check, Kept: c.Kept, References: c.References, Stateful: c.Stateful, Cards: c.Cards, Told: c.Told,
+		Check: c.Check, Kept: c.Kept, References: c.References, Stateful: c.Stateful, Cards: c.Cards, Told: c.Told, Agent: c.Req.Agent,
 	}
 	extra, err := json.Marshal(f)
 	if err != nil {

@@ -69,7 +69,7 @@ func (k *Tasks) call(ctx context.Context, r *task.Run) (*Call, error) {
 		cancel()
 	}
 	req := &mcp.Request{
-		Method: "tools/call", Params: params, Fields: wire.Members(params), Asked: mcp.Asked{Session: w.Session}, Token: taskToken, Stream: &sink{run: r},
+		Method: "tools/call", Params: params, Fields: wire.Members(params), Asked: mcp.Asked{Session: w.Session, Agent: f.Agent}, Token: taskToken, Stream: &sink{run: r},
 		Client: &mcp.Client{Era: f.Era, Version: f.Version, Connection: f.Connection, Info: f.Info, Capabilities: f.Capabilities, Principal: who},
 	}
 	req.Meta = wire.Members(req.Param("_meta"))

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -12,16 +13,21 @@ import (
 
 // tooled is what a call of a tool has besides the request.
 type tooled struct {
-	call    string           // the call's name
-	above   []string         // the calls that it comes of
-	session *session.Session // what the request is bound to, if that matters; nil for none
-	args    []byte           // as the upstream gets them
-	changed bool             // they are not as they came
-	used    []session.Used   // what references stood for
-	saveAs  string           // the name to keep the result under
-	saved   string           // the name that it was kept under
-	resumed bool             // the request continues a call whose state we wrapped
-	state   []byte           // then: the upstream's own requestState, raw; nil if it gave none
+	call     string           // the call's name
+	above    []string         // the calls that it comes of
+	session  *session.Session // what the request is bound to, if that matters; nil for none
+	args     []byte           // as the upstream gets them
+	changed  bool             // they are not as they came
+	used     []session.Used   // what references stood for
+	saveAs   string           // the name to keep the result under
+	saved    string           // the name that it was kept under
+	dry      bool             // nothing is to be made, and nobody asked
+	pins     []session.Used   // what references stood for in the round before, or when a person was asked
+	waited   time.Duration    // for a person
+	approved bool             // by a person, in this round or one before
+	edited   []byte           // the arguments that the person wants in place of the caller's; nil for none
+	resumed  bool             // the request continues a call whose state we wrapped
+	state    []byte           // then: the upstream's own requestState, raw; nil if it gave none
 }
 
 // change makes o what the upstream is to get.
@@ -54,6 +60,17 @@ func (d *Door) prepare(ctx context.Context, c *Call, t *tooled) error {
 			return err
 		}
 	}
+	if t.pins, err = d.unwrap(c, t); err != nil {
+		return err
+	}
+	if err := d.authorise(ctx, c, t); err != nil {
+		return err
+	}
+	return d.complete(ctx, c, t)
+}
+
+// complete replaces references in the arguments and checks what came of it.
+func (d *Door) complete(ctx context.Context, c *Call, t *tooled) error {
 	if c.Kept && d.sessions != nil {
 		if err := d.refer(ctx, c, t); err != nil {
 			return err
@@ -74,22 +91,19 @@ func (d *Door) fits(c *Call, args []byte) error {
 
 // refer does what needs the caller's Session. Most calls need none.
 func (d *Door) refer(ctx context.Context, c *Call, t *tooled) error {
-	pins, err := d.unwrap(c, t)
-	if err != nil {
-		return err
-	}
-	refers := pins != nil || c.References && !(c.Item != nil && c.Item.Handling.NoReferences) && session.HasReference(t.args)
+	refers := t.pins != nil || c.References && !(c.Item != nil && c.Item.Handling.NoReferences) && session.HasReference(t.args)
 	borne := c.Item != nil && c.Item.Handling.ResultSaveAs
 	if !refers && !borne && !c.Stateful && !c.Cards && meta(c.Req, MetaSaveAs) == nil {
 		return nil
 	}
+	var err error
 	if t.session, err = Bind(d.sessions, c.Req.Client, c.Req.Session); err != nil {
 		return err
 	}
 	if err := t.takeSaveAs(c); err != nil || !refers {
 		return err
 	}
-	return d.resolve(ctx, c, t, pins)
+	return d.resolve(ctx, c, t)
 }
 
 // MetaSaveAs is the member of a request's _meta that names what its result is
@@ -140,10 +154,9 @@ func meta(req *mcp.Request, name string) []byte {
 	return nil
 }
 
-// resolve replaces the references in the arguments; pins are what they stood
-// for in the round before.
-func (d *Door) resolve(ctx context.Context, c *Call, t *tooled, pins []session.Used) error {
-	args, used, err := d.sessions.Resolve(ctx, c.Req.Client.Principal.Name, t.session, t.args, int(d.argBytes.Load()), pins)
+// resolve replaces the references in the arguments.
+func (d *Door) resolve(ctx context.Context, c *Call, t *tooled) error {
+	args, used, err := d.sessions.Resolve(ctx, c.Req.Client.Principal.Name, t.session, t.args, int(d.argBytes.Load()), t.pins)
 	if err != nil {
 		f := *fault.Of(err)
 		if f.Subject == "" && c.Item != nil {

@@ -21,7 +21,8 @@ type Approval struct {
 	ID        string          `json:"id"`
 	Session   string          `json:"session,omitempty"`
 	Principal string          `json:"principal"`
-	Agent     string          `json:"agent,omitempty"`
+	Agent     string          `json:"agent,omitempty"`  // of the hub, whose model wants to call
+	Client    string          `json:"client,omitempty"` // how the client that wants to call names itself
 	Turn      string          `json:"turn,omitempty"`
 	Call      string          `json:"call,omitempty"`
 	Tool      string          `json:"tool,omitempty"`
@@ -29,6 +30,7 @@ type Approval struct {
 	Ref       string          `json:"ref,omitempty"`
 	Kind      string          `json:"kind"` // KindTool or KindSampling
 	Args      json.RawMessage `json:"args,omitempty"`
+	Sent      json.RawMessage `json:"sent,omitempty"`   // Args with what references in them stand for, if there are any
 	Reason    string          `json:"reason,omitempty"` // why it is asked for
 	Created   time.Time       `json:"created"`
 	Expires   time.Time       `json:"expires"`
