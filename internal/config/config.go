@@ -41,6 +41,7 @@ type Config struct {
 	Models       Models
 	Chat         Chat
 	Agents       []Agent // sorted by Name, Names unique and no server's
+	Policy       Policy
 	Log          Log
 	Sections     Sections
 
@@ -96,7 +97,7 @@ type Log struct {
 // checked to be what they should be at the top (an object, mostly). nil: not
 // given.
 type Sections struct {
-	Plans, Policy, Telemetry, Console json.RawMessage
+	Plans, Telemetry, Console json.RawMessage
 }
 
 // Server is one upstream as configured: either Command or URL is set.
@@ -222,6 +223,7 @@ func Default() Config {
 		Modules: defaultModules(),
 		Chat:    defaultChat(),
 		Agents:  defaultAgents(),
+		Policy:  defaultPolicy(),
 		Attach:  Attach{Launch: true, Independent: true, LaunchTimeout: 30 * time.Second},
 		Log:     Log{Level: "info", Format: "auto", File: LogFile{Enabled: true, RetentionDays: 7, MaxSize: 10 << 20}},
 	}

@@ -39,6 +39,7 @@ func configFields() []field[Config] {
 		modelsField(),
 		objectField("chat", "How the chat host behaves.", func(c *Config) *Chat { return &c.Chat }, chatFields()),
 		agentsField(),
+		policyField(),
 		objectField("attach", "How `stoa stdio` finds its hub.", func(c *Config) *Attach { return &c.Attach }, attachFields()),
 		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
 	}
@@ -133,7 +134,6 @@ func sectionFields() []field[Config] {
 	}
 	return []field[Config]{
 		section("plans", "How plans run.", func(s *Sections) *json.RawMessage { return &s.Plans }, object),
-		section("policy", "What may be called, by whom, and what needs approval.", func(s *Sections) *json.RawMessage { return &s.Policy }, object),
 		section("telemetry", "Metrics and traces.", func(s *Sections) *json.RawMessage { return &s.Telemetry }, object),
 		section("console", "The web console.", func(s *Sections) *json.RawMessage { return &s.Console }, object),
 	}

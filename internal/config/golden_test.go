@@ -103,6 +103,7 @@ func TestSchemaRefuses(t *testing.T) {
 		`{"stoa":1,"servers":{"a":{"comand":"x"}}}`, `{"stoa":1,"servers":{"a":{"command":"x","idle":5}}}`,
 		`{"stoa":1,"log":{"level":"loud"}}`, `{"stoa":1,"agents":[]}`,
 		`{"stoa":1,"agents":{"a":true}}`, `{"stoa":1,"models":{"a":{"provider":"bing"}}}`, `{"stoa":1,"models":{"default":{}}}`, `{"stoa":1,"chat":{"temperature":3}}`,
+		`{"stoa":1,"policy":"maybe"}`, `{"stoa":1,"policy":{"expiry":5}}`, `{"stoa":1,"policy":{"rule":[]}}`,
 		`{"stoa":1,"chat":{"approvals":"maybe"}}`, `{"stoa":1,"chat":{"approvals":{"rules":[{"tools":["x"]}]}}}`,
 	} {
 		var v any

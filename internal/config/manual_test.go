@@ -23,6 +23,7 @@ func manual() []byte {
 	chapters(&b, 3, "Keys of a model", objectSchema(&model, modelFields()))
 	b.WriteString("\n" + manualAgents)
 	chapters(&b, 3, "Keys of an agent", objectSchema(&Agent{Listed: true}, agentFields()))
+	chapter(&b, 3, "Keys of a rule", objectSchema(&Rule{}, ruleFields()))
 	def := DefaultServer()
 	server := objectSchema(&def, serverFields())
 	b.WriteString("\n" + manualServers)

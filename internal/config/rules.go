@@ -62,7 +62,7 @@ func rulesFields() []field[Rules] {
 
 func rulesList() field[Rules] {
 	return field[Rules]{
-		key: "rules", doc: "The rules, looked at in their order; a `deny` that matches wins over all others.",
+		key: "rules", doc: "The rules. A `deny` that matches wins over all others, wherever it stands; else the first that matches counts.",
 		schema: func(*Rules) *schema {
 			one := objectSchema(&Rule{}, ruleFields())
 			one.Required = []string{"action"}
@@ -109,10 +109,10 @@ func rulesList() field[Rules] {
 func ruleFields() []field[Rule] {
 	return []field[Rule]{
 		textsField("tools", "Which tools: patterns of the name as it is offered (`files__*`), of `server:tool`, or the name of a server alone; `*`, `?` and `[a-z]` are wildcards. Left out, every tool.", asWritten, true, func(r *Rule) *[]string { return &r.Tools }, checkGlob),
-		toggleField("readOnly", "Only tools that say that they are, or with false are not, read-only.", func(r *Rule) **bool { return &r.ReadOnly }),
-		toggleField("destructive", "Only tools that say that they are, or with false are not, destructive.", func(r *Rule) **bool { return &r.Destructive }),
-		toggleField("idempotent", "Only tools that say that they are, or with false are not, idempotent.", func(r *Rule) **bool { return &r.Idempotent }),
-		toggleField("openWorld", "Only tools that say that they do, or with false do not, reach beyond their server.", func(r *Rule) **bool { return &r.OpenWorld }),
+		toggleField("readOnly", "Only tools that are said to change nothing, or with false only the others. A tool whose server does not say counts as one that does.", func(r *Rule) **bool { return &r.ReadOnly }),
+		toggleField("destructive", "Only tools that may destroy something, or with false only those that are said not to. A tool whose server does not say counts as destructive, unless it is read-only.", func(r *Rule) **bool { return &r.Destructive }),
+		toggleField("idempotent", "Only tools that are said to bear repetition, or with false only the others.", func(r *Rule) **bool { return &r.Idempotent }),
+		toggleField("openWorld", "Only tools that may reach beyond their server, or with false only those that are said not to.", func(r *Rule) **bool { return &r.OpenWorld }),
 		enumField("action", "What becomes of the call.", func(r *Rule) *string { return &r.Action }, actions...),
 		textField("reason", "What is said to whoever is asked or refused.", asWritten, func(r *Rule) *string { return &r.Reason }, nil),
 	}

@@ -78,6 +78,7 @@ func (c *Config) Validate() error {
 	if f := c.Modules.File; f.Enabled && len(f.Roots) == 0 {
 		at("/modules/file")("/roots", "the module has no folder that it may use", "name the folders, or turn it off")
 	}
+	checkPolicy(&c.Policy, func(path, text, hint string) { at(path)("", text, hint) })
 	slices.SortFunc(c.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
 	c.validateChat(at)
 	checkWhole(c, func(path, text, hint string) { at(path)("", text, hint) })

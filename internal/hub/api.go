@@ -41,7 +41,12 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/modules":                              h.listModules,
 		"PUT /api/v1/modules/{name}":                       h.switchModule,
 		"GET /api/v1/events":                               h.pollEvents,
-		"/api/":                                            h.noAPI,
+		"GET /api/v1/approvals":                            h.listApprovals,
+		"POST /api/v1/approvals/{approval}":                h.decideApproval,
+		"GET /api/v1/approvals/remembered":                 h.listRemembered,
+		"DELETE /api/v1/approvals/remembered":              h.forgetRemembered,
+		"DELETE /api/v1/approvals/remembered/{decision}":   h.forgetRemembered,
+		"/api/": h.noAPI,
 	} {
 		mux.Handle(pattern, v1.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 			if err := f(w, r, who); err != nil {
@@ -106,7 +111,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and servers, sessions, modules and events under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and servers, sessions, tasks, approvals, modules and events under /api/v1."
 	return f
 }
 

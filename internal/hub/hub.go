@@ -25,6 +25,7 @@ import (
 	"github.com/stoahub/stoa/internal/gateway"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/router"
 	"github.com/stoahub/stoa/internal/upstream"
 )
@@ -71,6 +72,7 @@ type Hub struct {
 	connections *mcp.Sessions
 	endpoint    *mcp.Endpoint
 	door        *call.Door
+	desk        *policy.Desk
 	tasks       *call.Tasks
 	environ     []string // Options.Environ
 	ready       readiness
@@ -81,6 +83,7 @@ type Hub struct {
 	current   atomic.Pointer[config.Config] // since the first reload
 	reloading sync.Mutex
 	polls     atomic.Int32 // requests that wait for events
+	attending atomic.Int32 // requests that wait for approvals
 
 	mu        sync.Mutex
 	built     built
@@ -155,12 +158,17 @@ func (h *Hub) openDomain(Options) error {
 		h.wg.Wait()
 		h.built.close()
 	})
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes})
+	if err := h.openPolicy(); err != nil {
+		return err
+	}
+	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
+		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
 	h.door.LogTo(h.logger("call"))
 	if err := h.openTasks(); err != nil {
 		return err
 	}
 	h.state.sessions.Watch(h.sessionEvent)
+	h.forgetEnded()
 	return nil
 }
 
@@ -309,6 +317,7 @@ func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 // drain lets running requests end, then closes what is left.
 func (h *Hub) drain(servers []*http.Server) {
 	h.endpoint.Close()
+	h.desk.Close() // nobody is waited for
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	var wg sync.WaitGroup

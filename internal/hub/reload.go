@@ -55,6 +55,7 @@ type plan struct {
 	session bool
 	limits  bool
 	pool    bool
+	policy  bool
 }
 
 // Reload makes cfg the configuration in effect, or refuses it whole: an error
@@ -128,6 +129,10 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 		p.pool = true
 		p.changes = append(p.changes, Change{What: "pool", Action: "changed"})
 	}
+	if !reflect.DeepEqual(old.Policy, cfg.Policy) {
+		p.policy = true
+		p.changes = append(p.changes, Change{What: "policy", Action: "changed"})
+	}
 	return p, nil
 }
 
@@ -180,6 +185,9 @@ func (h *Hub) apply(p *plan, cfg *config.Config) error {
 	}
 	if p.pool {
 		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval})
+	}
+	if p.policy {
+		h.setPolicy(cfg)
 	}
 	h.current.Store(cfg)
 	if addresses := h.Addresses(); h.data != nil && len(addresses) > 0 {

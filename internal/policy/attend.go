@@ -100,18 +100,19 @@ func (d *Desk) Pending(principal string) []Approval {
 	return out
 }
 
-// Changed returns a channel that is closed when the next approval is asked for
-// or decided.
-func (d *Desk) Changed() <-chan struct{} {
+// Changed returns a number that grows with each approval that is asked for or
+// decided, and a channel that is closed when it grows next.
+func (d *Desk) Changed() (uint64, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.changed == nil {
 		d.changed = make(chan struct{})
 	}
-	return d.changed
+	return d.revision, d.changed
 }
 
 func (d *Desk) announce() {
+	d.revision++
 	if d.changed != nil {
 		close(d.changed)
 		d.changed = nil

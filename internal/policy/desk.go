@@ -26,14 +26,15 @@ type Desk struct {
 	opts DeskOptions
 	kept *memory
 
-	mu      sync.Mutex
-	expiry  time.Duration
-	pending map[string]*pending
-	order   []*pending // pending, in the order of asking
-	ended   []ended    // the last that were decided
-	there   map[place]*presence
-	changed chan struct{} // closed when something is asked or decided; nil if nobody waits
-	closed  bool
+	mu       sync.Mutex
+	expiry   time.Duration
+	pending  map[string]*pending
+	order    []*pending // pending, in the order of asking
+	ended    []ended    // the last that were decided
+	there    map[place]*presence
+	revision uint64
+	changed  chan struct{} // closed when something is asked or decided; nil if nobody waits
+	closed   bool
 }
 
 // pending is an approval that waits.
