@@ -176,6 +176,13 @@ func checkChat(c *Config, problem func(path, text, hint string)) {
 	}
 	model("/models/default", c.Models.Default)
 	model("/chat/model", c.Chat.Model)
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		at := under(under("/servers", s.Name), "samplingModel")
+		if model(at, s.SamplingModel); s.SamplingModel != "" && s.Sampling != SamplingHost {
+			problem(at, "it says nothing without sampling: host", `write "sampling": "host", or leave it out`)
+		}
+	}
 	for i := range c.Agents {
 		a := &c.Agents[i]
 		at := under("/agents", a.Name)

@@ -123,14 +123,18 @@ type Server struct {
 	Tools      Tools
 	Sharing    Sharing
 	Task       TaskMode
-	Queue      *Queue // nil: none
-	References *bool  // nil: as the face decides
-	Retries    int    // of a call that may be repeated or was not sent
-	SaveAs     *bool  // nil: as the face decides
-	Cards      Cards
-	Breaker    Breaker
-	Idle       time.Duration // 0: never closed for being idle
-	Enabled    bool
+	Sampling   Sampling
+	// SamplingModel is the model that answers where Sampling is by the host;
+	// "" means what the server would like and is there, else the default.
+	SamplingModel string
+	Queue         *Queue // nil: none
+	References    *bool  // nil: as the face decides
+	Retries       int    // of a call that may be repeated or was not sent
+	SaveAs        *bool  // nil: as the face decides
+	Cards         Cards
+	Breaker       Breaker
+	Idle          time.Duration // 0: never closed for being idle
+	Enabled       bool
 }
 
 // InheritEnv says what a child process gets of the hub's environment besides
@@ -202,6 +206,15 @@ const (
 	PerSession Sharing = "session"
 )
 
+// Sampling says who answers where a server asks for a model.
+type Sampling string
+
+const (
+	SamplingClient Sampling = "client" // the client of the call
+	SamplingHost   Sampling = "host"   // the hub, by a model of its own
+	SamplingOff    Sampling = "off"    // nobody
+)
+
 // Default returns the configuration of a hub that was told nothing. Its Data
 // is empty: only Load knows the user's folders.
 func Default() Config {
@@ -239,6 +252,7 @@ func DefaultServer() Server {
 		Retries:    1,
 		Sharing:    Shared,
 		Task:       TaskOff,
+		Sampling:   SamplingClient,
 		Cards:      Cards{Threshold: cardBytes},
 		Breaker:    Breaker{Failures: 5, Window: time.Minute, Cooldown: 30 * time.Second},
 		Enabled:    true,

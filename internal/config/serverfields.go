@@ -31,6 +31,8 @@ func serverFields() []field[Server] {
 		enumField("sharing", "shared: all clients use one connection. session: each session has its own, for servers that keep state or ask their client back.", func(s *Server) *Sharing { return &s.Sharing }, "shared", "session"),
 		queueField(),
 		enumField("task", "When a call becomes a durable task, for clients that declare the extension `io.modelcontextprotocol/tasks`: off never, auto when it takes longer than a second, always at once. Others get the plain call, or with required a refusal; they have the tools `task_start`, `task_status`, `task_result` and `task_cancel`.", func(s *Server) *TaskMode { return &s.Task }, "off", "auto", "always", "required"),
+		enumField("sampling", "Who answers when the server asks for a model (`sampling/createMessage`): client asks the client of the call, host has a model of the hub answer once a person or a rule of `policy` allows it, off refuses.", func(s *Server) *Sampling { return &s.Sampling }, "client", "host", "off"),
+		textField("samplingModel", "The one of `models` that answers with `sampling: host`; left out, one that the server asks for by name, else the default.", asWritten, func(s *Server) *string { return &s.SamplingModel }, nil),
 		toggleField("references", "Replace `@name` in arguments by stored values, on the faces that do so.", func(s *Server) **bool { return &s.References }),
 		toggleField("saveAs", "Let a call name what its result is stored as, on the faces that do so.", func(s *Server) **bool { return &s.SaveAs }),
 		cardsField(func(s *Server) *Cards { return &s.Cards }),
