@@ -14,6 +14,9 @@ type Lists struct {
 	Stale   bool  // the upstream is not connected; this is what it said last
 	TTL     int64 // the smallest ttlMs it gave with a list
 	Private bool  // it called a list private
+	// Unlisted is of an upstream that is served by itself only: nothing of it is
+	// on the merged face.
+	Unlisted bool
 }
 
 // Change says which lists of an upstream are new: Differ, because they are not
@@ -22,6 +25,7 @@ type Lists struct {
 type Change struct {
 	Upstream     string
 	Differ, Said Which
+	Apart        bool // the upstream is not on the merged face, and was not before
 }
 
 // Which is a set of lists, as clients are told of them.
@@ -145,7 +149,11 @@ func (c *Catalog) swap(upstream string, l *Lists, said Which) {
 	for k, v := range c.sources {
 		next[k] = v
 	}
-	change := Change{Upstream: upstream, Differ: diff(c.sources[upstream], l), Said: said}
+	before := c.sources[upstream]
+	change := Change{Upstream: upstream, Differ: diff(before, l), Said: said, Apart: (before == nil || before.Unlisted) && (l == nil || l.Unlisted)}
+	if before != nil && l != nil && before.Unlisted != l.Unlisted {
+		change.Differ = Which{true, true, true}
+	}
 	if l == nil {
 		delete(next, upstream)
 	} else {
@@ -188,7 +196,7 @@ func same(a, b []*Item) bool {
 // held.
 func (c *Catalog) announce(ch Change) {
 	if p := c.pending[ch.Upstream]; p != nil {
-		p.Differ, p.Said = p.Differ.or(ch.Differ), p.Said.or(ch.Said)
+		p.Differ, p.Said, p.Apart = p.Differ.or(ch.Differ), p.Said.or(ch.Said), p.Apart && ch.Apart
 	} else {
 		c.pending[ch.Upstream] = &ch
 	}

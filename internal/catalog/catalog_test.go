@@ -274,6 +274,43 @@ func TestStatsOutliveTheList(t *testing.T) {
 	}
 }
 
+// What is served by itself only is not on the merged face, and those who use
+// that need not be told of it.
+func TestUnlisted(t *testing.T) {
+	c := New(time.Millisecond)
+	defer c.Close()
+	told := make(chan Change, 8)
+	defer c.Watch(func(all []Change) {
+		for _, one := range all {
+			told <- one
+		}
+	})()
+	it, err := Parse(Tool, "a", []byte(`{"name":"x","inputSchema":{"type":"object"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(unlisted bool) Change {
+		c.Put("a", &Lists{Items: [kinds][]*Item{Tool: {it}}, Unlisted: unlisted}, Which{})
+		return <-told
+	}
+	all := func(string) bool { return true }
+	if ch := put(true); !ch.Apart || !ch.Differ.Tools {
+		t.Errorf("told %+v", ch)
+	}
+	if _, err := c.Now().Find(Tool, "a:x", all); err == nil || len(c.Now().Items(Tool)) > 0 || c.Now().Tool("a", "x") == nil || c.Now().Tool("a", "y") != nil || len(c.Now().Of("a").Items[Tool]) != 1 {
+		t.Error("an unlisted tool is on the merged face, or nowhere")
+	}
+	if ch := put(false); ch.Apart || !ch.Differ.Tools {
+		t.Errorf("told %+v", ch)
+	}
+	if got, err := c.Now().Find(Tool, "a:x", all); err != nil || got.Name != "x" {
+		t.Errorf("once listed: %v", err)
+	}
+	if ch := put(true); ch.Apart || !ch.Differ.Tools {
+		t.Errorf("told %+v", ch)
+	}
+}
+
 // What one era's clients cannot read is left out for them, also of a tool that
 // the config changes.
 func TestDefinitionsByEra(t *testing.T) {

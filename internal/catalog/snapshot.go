@@ -34,6 +34,13 @@ func (s *Snapshot) Tool(upstream, name string) *Item {
 			return it
 		}
 	}
+	if l := s.sources[upstream]; l != nil && l.Unlisted {
+		for _, it := range l.Items[Tool] {
+			if it.Name == name {
+				return it
+			}
+		}
+	}
 	return nil
 }
 
@@ -59,6 +66,9 @@ func build(sources map[string]*Lists) *Snapshot {
 		s.exposed[k], s.bare[k] = map[string]*Item{}, map[string][]*Item{}
 	}
 	for _, name := range names {
+		if sources[name].Unlisted {
+			continue
+		}
 		for k := range kinds {
 			for _, it := range sources[name].Items[k] {
 				s.add(it)

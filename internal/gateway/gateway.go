@@ -108,7 +108,7 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 	text := instructions
 	for _, u := range g.pool.All() {
 		h := u.Known()
-		if h == nil || h.Instructions == "" || !p.may(u.Name()) || len(text) > 64<<10 {
+		if h == nil || h.Instructions == "" || u.Unlisted() || !p.may(u.Name()) || len(text) > 64<<10 {
 			continue
 		}
 		text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
@@ -169,7 +169,7 @@ func (g *Gateway) ensure(ctx context.Context, p party) {
 	snap := g.cat.Now()
 	starting := time.Now().Before(g.patient)
 	for _, u := range g.pool.All() {
-		if snap.Of(u.Name()) == nil && p.may(u.Name()) && (starting || u.Lazy()) {
+		if snap.Of(u.Name()) == nil && !u.Unlisted() && p.may(u.Name()) && (starting || u.Lazy()) {
 			waiting = append(waiting, u)
 		}
 	}
@@ -201,8 +201,8 @@ func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, s
 		scope = "private"
 	}
 	for _, u := range g.pool.All() {
-		if u.Builtin() {
-			continue // what it offers does not change, but for what own is about
+		if u.Builtin() || u.Unlisted() {
+			continue // what it offers does not change, but for what own is about, or is not here
 		}
 		l := snap.Of(u.Name())
 		if l == nil || !p.may(u.Name()) {
@@ -224,7 +224,7 @@ func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, s
 
 func (g *Gateway) stale(snap *catalog.Snapshot, p party) (names []string) {
 	for _, u := range g.pool.All() {
-		if l := snap.Of(u.Name()); l != nil && l.Stale && p.may(u.Name()) {
+		if l := snap.Of(u.Name()); l != nil && l.Stale && !l.Unlisted && p.may(u.Name()) {
 			names = append(names, u.Name())
 		}
 	}

@@ -81,7 +81,7 @@ func (g *Gateway) changed(changes []catalog.Change) {
 	tell := func(method string, of func(catalog.Change) bool) {
 		g.audience.Tell(method, func(l *mcp.Listener) bool {
 			for _, c := range changes {
-				if of(c) && g.party(l.Client, l.Session).may(c.Upstream) {
+				if of(c) && !c.Apart && g.party(l.Client, l.Session).may(c.Upstream) {
 					return true
 				}
 			}

@@ -241,8 +241,15 @@ func (h *Hub) Stateful(session string) mcp.Handler { return h.gateway.Stateful(s
 // Events tells of what happens.
 func (h *Hub) Events() *event.Bus { return h.events }
 
-// Upstreams returns the status of every upstream.
-func (h *Hub) Upstreams() []upstream.Status { return h.router.Agents(auth.Local) }
+// Upstreams returns the status of every upstream that is offered on the merged
+// face.
+func (h *Hub) Upstreams() []upstream.Status { return h.listed(auth.Local) }
+
+// listed leaves out what is served by itself only: that is no server, and has
+// nothing that could fail to be reached.
+func (h *Hub) listed(who *auth.Principal) []upstream.Status {
+	return slices.DeleteFunc(h.router.Agents(who), func(s upstream.Status) bool { return s.Unlisted })
+}
 
 // Addresses returns where the hub listens, once it does.
 func (h *Hub) Addresses() []string {

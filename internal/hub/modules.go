@@ -118,7 +118,7 @@ func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
 	var out []modules.Switchable
 	snap := h.cat.Now()
 	for _, u := range h.pool.All() {
-		if !c.Principal.Scopes.Allows(u.Name()) {
+		if !c.Principal.Scopes.Allows(u.Name()) || u.Unlisted() {
 			continue
 		}
 		kind := "server"

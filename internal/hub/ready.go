@@ -72,7 +72,7 @@ func (h *Hub) look(ctx context.Context) report {
 	}
 	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
 	rep := report{Pool: h.pool.Stats(), Store: h.storeWord(), Health: h.health(), Upstreams: []agentRow{}}
-	states := h.router.Agents(auth.Local)
+	states := h.listed(auth.Local)
 	rows := make([]agentRow, len(states))
 	var wg sync.WaitGroup
 	for i, s := range states {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -146,7 +147,7 @@ func (h *Hub) serveAgent(w http.ResponseWriter, r *http.Request, who *auth.Princ
 		h.endpoint.Refuse(w, r, err)
 		return
 	}
-	h.endpoint.Serve(w, r, who, name, a)
+	h.endpoint.Serve(w, r, who, a.Name(), a)
 }
 
 func (h *Hub) listAgents(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
@@ -169,7 +170,7 @@ func (h *Hub) listAgents(w http.ResponseWriter, r *http.Request, who *auth.Princ
 
 func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 	for _, s := range h.router.Agents(who) {
-		if s.Name == r.PathValue("agent") {
+		if strings.EqualFold(s.Name, r.PathValue("agent")) {
 			s.Stderr = nil // may hold what only the owner should see
 			reply(w, http.StatusOK, struct {
 				upstream.Status
@@ -182,7 +183,7 @@ func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Princi
 }
 
 func (h *Hub) listServers(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
-	reply(w, http.StatusOK, map[string]any{"servers": h.router.Agents(who), "pool": h.pool.Stats()})
+	reply(w, http.StatusOK, map[string]any{"servers": h.listed(who), "pool": h.pool.Stats()})
 }
 
 func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {

@@ -43,12 +43,17 @@ func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, tasks *cal
 // Close stops telling changes.
 func (r *Router) Close() { r.stop() }
 
-// Agent returns the face of one agent.
+// Agent returns the face of one agent. Names have no capitals, and some agents
+// are known by ones that do: these are found too.
 func (r *Router) Agent(name string, who *auth.Principal) (*Agent, error) {
 	u := r.pool.Get(name)
-	if u == nil || !who.Scopes.Allows(name) {
+	if u == nil {
+		u = r.pool.Get(strings.ToLower(name))
+	}
+	if u == nil || !who.Scopes.Allows(u.Name()) {
 		return nil, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", name)
 	}
+	name = u.Name()
 	a := r.get(name)
 	if a == nil {
 		r.mu.Lock()
@@ -118,6 +123,9 @@ type Agent struct {
 
 // u is the upstream that has the agent's name now.
 func (a *Agent) u() *upstream.Upstream { return a.now.Load() }
+
+// Name is the agent's name, whatever it was asked for by.
+func (a *Agent) Name() string { return a.u().Name() }
 
 // Handle answers one request.
 func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {

@@ -151,6 +151,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
 	if last := u.cat.Now().Of(u.opts.Name); last != nil {
 		next = *last
 	}
+	next.Unlisted = u.opts.Unlisted
 	var bad error
 	known := u.cat.Now().Of(u.opts.Name) != nil
 	for k := range catalog.Kind(4) {

@@ -29,7 +29,9 @@ type Options struct {
 	Handler mcp.Handler // a module in this process
 	Via     string      // how Handler reaches what it stands for, in the status; "" means that it stands for itself
 	Agent   bool        // it may call back into the hub, and is told in which call
-	Builtin bool        // the module is a part of the hub: its names are offered as they are, and it is no agent
+	// Unlisted upstreams are served by themselves only, not on the merged face.
+	Unlisted bool
+	Builtin  bool // the module is a part of the hub: its names are offered as they are, and it is no agent
 
 	Era        mcp.Era       // the only era to speak; 0 means to find out
 	Timeout    time.Duration // for an answer, from the start of execution; progress extends it; 0 means 30 s
@@ -102,6 +104,9 @@ func (u *Upstream) Handling(tool string) catalog.Handling {
 
 // Builtin reports whether the upstream is a part of the hub.
 func (u *Upstream) Builtin() bool { return u.opts.Builtin }
+
+// Unlisted reports whether the upstream is served by itself only.
+func (u *Upstream) Unlisted() bool { return u.opts.Unlisted }
 
 // Lazy reports whether the upstream is dialled only when it is asked for.
 func (u *Upstream) Lazy() bool { return u.opts.Lazy }

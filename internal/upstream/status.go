@@ -28,6 +28,7 @@ type Status struct {
 	Error       string    `json:"error,omitempty"`
 	RetryInMs   int64     `json:"retryInMs,omitempty"`
 	Transport   string    `json:"transport"`
+	Unlisted    bool      `json:"unlisted,omitempty"` // served by itself only
 	Eras        []string  `json:"eras"`
 	Version     string    `json:"version,omitempty"`
 	Connections int       `json:"connections"`
@@ -50,7 +51,7 @@ type Status struct {
 
 // Status returns the upstream's status.
 func (u *Upstream) Status() Status {
-	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
+	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
 	switch {
 	case u.opts.Handler != nil:
 		s.Transport = cmp.Or(u.opts.Via, "local")
