@@ -15,6 +15,8 @@ import (
 const (
 	CallDone      = "call.done"
 	TaskDone      = "task.done"
+	TurnStarted   = "turn.started"
+	TurnEnded     = "turn.ended"
 	UpstreamState = "upstream.state"
 	SessionEnded  = "session.ended"
 	ValueStored   = "session.stored"

@@ -1,0 +1,256 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/llm"
+)
+
+// lost is what the model is told of a call whose result is not known.
+const lost = "the result of this call was lost"
+
+// Kinds of notes.
+const (
+	NoteLeftOut  = "left_out" // the model was not told of a tool
+	NoteWarning  = "warning"
+	NoteDegraded = "degraded" // an upstream is not there
+	NoteCutOff   = "cut_off"  // the answer reached its longest length
+)
+
+// ask asks the model until it has answered. ok says that the turn goes on with
+// the calls; else end is how it ends.
+func (t *turn) ask(ctx context.Context) (calls []TurnCall, end End, ok bool) {
+	overflowed, broke := false, 0
+	for {
+		if ctx.Err() != nil {
+			return nil, t.stopped(ctx), false
+		}
+		req, end, ok := t.request(ctx)
+		if !ok {
+			return nil, end, false
+		}
+		stop, said, err := t.listen(ctx, req)
+		var le *llm.Error
+		switch {
+		case err == nil:
+			return t.answered(ctx, stop)
+		case ctx.Err() != nil:
+			return nil, t.stopped(ctx), false
+		case !errors.As(err, &le):
+			return nil, t.fail(err), false
+		case le.Cause == llm.ContextTooLong && !overflowed && !said:
+			// The provider counts otherwise than we do.
+			overflowed = true
+			if done, err := t.compact(ctx, req, 0); err != nil {
+				return nil, t.fail(err), false
+			} else if done {
+				continue
+			}
+			return nil, t.tooLong(le), false
+		case le.Cause == llm.ContextTooLong:
+			return nil, t.tooLong(le), false
+		case said && le.Retryable() && broke < t.s.RetryAttempts:
+			// No tool of this answer has run: they are called when it is whole.
+			broke++
+			if err := t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: broke, WaitMS: t.s.RetryDelay.Milliseconds(), Reason: le.Error(), Discard: true}}); err != nil {
+				return nil, t.fail(err), false
+			}
+			t.wait(ctx, t.s.RetryDelay)
+		default:
+			return nil, t.modelFailed(le), false
+		}
+	}
+}
+
+func (t *turn) note(ctx context.Context, ev *Event) error {
+	ev.Turn = t.id
+	return t.b.record(ctx, ev)
+}
+
+func (t *turn) modelFailed(le *llm.Error) End {
+	t.e.opts.Logger.Warn("a model gave no answer", "session", t.session, "turn", t.id, "model", t.model.Name, "attempts", le.Attempts, "err", le)
+	return End{Reason: ReasonFailed, Text: t.s.Texts.LLMError, Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts}
+}
+
+func (t *turn) tooLong(le *llm.Error) End {
+	end := End{Reason: ReasonBudget, Text: "This conversation has become too long for the model, and there is nothing left that I could shorten. Please begin a new one.", Kind: string(llm.ContextTooLong)}
+	if le != nil {
+		end.Error, end.Attempts = le.Error(), le.Attempts
+	}
+	return end
+}
+
+// request puts together what the model is asked with, and makes it fit.
+func (t *turn) request(ctx context.Context) (req llm.Request, end End, ok bool) {
+	if err := t.list(ctx); err != nil {
+		if ctx.Err() != nil {
+			return req, t.stopped(ctx), false
+		}
+		return req, t.fail(err), false
+	}
+	for {
+		now := t.b.now()
+		req = t.compose(&now)
+		used := t.measure(req)
+		if !t.over(used.Used) {
+			t.compacts = 0
+			if err := t.note(ctx, &Event{Type: ContextUsed, Context: &used}); err != nil {
+				return req, t.fail(err), false
+			}
+			return req, End{}, true
+		}
+		done, err := t.compact(ctx, req, used.Used)
+		switch {
+		case ctx.Err() != nil:
+			return req, t.stopped(ctx), false
+		case err != nil:
+			return req, t.fail(err), false
+		case done:
+			continue
+		case used.Limit == 0 || used.Used <= used.Limit: // it would be better shorter, but it fits
+			if err := t.note(ctx, &Event{Type: ContextUsed, Context: &used}); err != nil {
+				return req, t.fail(err), false
+			}
+			return req, End{}, true
+		}
+		return req, t.tooLong(nil), false
+	}
+}
+
+// compose is what the model is asked with.
+func (t *turn) compose(now *State) llm.Request {
+	req := llm.Request{
+		System: t.prompt(), Tools: t.tools.offered, Temperature: t.agent.Temperature, MaxTokens: t.agent.MaxTokens,
+		Messages: llm.Repair(trim(now.History(), t.s.MaxHistory), lost),
+	}
+	if req.Temperature == nil {
+		req.Temperature = t.s.Temperature
+	}
+	return req
+}
+
+// trim leaves out the oldest turns until at most n messages are left, but never
+// a part of a turn.
+func trim(messages []llm.Message, n int) []llm.Message {
+	if n <= 0 || len(messages) <= n {
+		return messages
+	}
+	from := 0
+	for i := 1; i < len(messages) && len(messages)-from > n; i++ {
+		if messages[i].Role == llm.User {
+			from = i
+		}
+	}
+	return messages[from:]
+}
+
+// listen takes in an answer. said reports whether anything of it came.
+func (t *turn) listen(ctx context.Context, req llm.Request) (stop llm.Stop, said bool, err error) {
+	var usage llm.Usage
+	index := 0
+	for d, err := range t.model.Stream(ctx, req) {
+		if err == nil {
+			if d.Kind == llm.Text || d.Kind == llm.Reason || d.Kind == llm.ReasonEnd || d.Kind == llm.CallEnd {
+				said = true
+			}
+			switch d.Kind {
+			case llm.Used:
+				usage = d.Usage
+			case llm.Stopped:
+				stop = d.Stop
+			default:
+				err = t.take(ctx, d, &index)
+			}
+		}
+		if err != nil {
+			return "", said, err
+		}
+	}
+	if ctx.Err() != nil {
+		return "", said, context.Cause(ctx)
+	}
+	req.Model = t.model.ID
+	t.e.meter.Learn(req, usage)
+	return stop, said, t.note(ctx, &Event{Type: AnswerDone, Answer: &Answer{Stop: stop, Usage: usage, Cost: t.model.Price.Cost(usage)}})
+}
+
+// take takes in one delta.
+func (t *turn) take(ctx context.Context, d llm.Delta, index *int) error {
+	switch d.Kind {
+	case llm.Text:
+		return t.b.add(ctx, t.id, TextPart, d.Text, d.Opaque)
+	case llm.Reason:
+		return t.b.add(ctx, t.id, ReasoningPart, d.Text, nil)
+	case llm.ReasonEnd:
+		if d.Opaque == nil {
+			return nil
+		}
+		return t.b.add(ctx, t.id, ReasoningPart, "", d.Opaque)
+	case llm.CallEnd:
+		c := &Call{Name: d.Call.Name, Args: d.Call.Args, Malformed: d.Call.Malformed, Model: d.Call.ID, Index: *index}
+		if tool := t.tools.byName[c.Name]; tool != nil {
+			c.Upstream, c.Ref = tool.Upstream, tool.Ref
+		}
+		*index++
+		return t.note(ctx, &Event{Type: CallMade, Call: c, Opaque: d.Opaque})
+	case llm.Retrying:
+		return t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: d.Attempt, WaitMS: d.Wait.Milliseconds(), Reason: d.Text}})
+	case llm.LeftOut:
+		return t.once(ctx, &Note{Kind: NoteLeftOut, Tool: d.Tool, Text: d.Text})
+	case llm.Warned:
+		return t.once(ctx, &Note{Kind: NoteWarning, Text: d.Text})
+	}
+	return nil
+}
+
+// once records a note unless the conversation has it already.
+func (t *turn) once(ctx context.Context, n *Note) error {
+	t.b.mu.Lock()
+	told := t.b.state.toldOf(n.Kind, n.Tool, n.Text)
+	t.b.mu.Unlock()
+	if told {
+		return nil
+	}
+	return t.note(ctx, &Event{Type: Noted, Note: n})
+}
+
+// answered says how the turn goes on after an answer.
+func (t *turn) answered(ctx context.Context, stop llm.Stop) ([]TurnCall, End, bool) {
+	now := t.b.now()
+	calls := now.open()
+	if len(calls) > 0 {
+		return calls, End{}, true
+	}
+	if stop == llm.CutOff {
+		if err := t.note(ctx, &Event{Type: Noted, Note: &Note{Kind: NoteCutOff, Text: "The answer reached the most tokens that it may have, and is cut off there."}}); err != nil {
+			return nil, t.fail(err), false
+		}
+	}
+	return nil, End{Reason: ReasonDone}, true
+}
+
+// list reads what can be called, and tells of upstreams that are not there.
+func (t *turn) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	set, err := t.offers(ctx)
+	if err != nil {
+		return fault.Of(fmt.Errorf("list the tools: %w", err))
+	}
+	first := t.tools == nil
+	if t.tools = set; !first {
+		return nil
+	}
+	for _, up := range set.stale {
+		if err := t.note(ctx, &Event{Type: Noted, Note: &Note{Kind: NoteDegraded, Tool: up, Text: fmt.Sprintf("%s is not connected. %s", up, t.s.Texts.Maintenance)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const listTimeout = 30 * time.Second

@@ -1,0 +1,304 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/store"
+)
+
+// book writes the events of one conversation and lets them be read.
+type book struct {
+	ledger ledger
+	log    *slog.Logger
+	emit   func(Event)   // told every event in order, with write held; nil for none
+	every  time.Duration // how long text may be live only; 0: until something else happens
+
+	// write is held while an event is decided on and appended.
+	write sync.Mutex
+	timer *time.Timer // flushes the open part; guarded by write
+
+	mu      sync.Mutex // guards what follows
+	state   State
+	place   uint64 // of the last event in the ledger
+	ring    ring
+	part    part
+	notices []Event // live progress of running calls, by Offset: a number that grows
+	notice  int
+	readers []*reader
+	over    error // why there will be no more events
+}
+
+// part is text that is not durable yet.
+type part struct {
+	kind Type
+	turn string
+	text []byte
+	at   time.Time
+	sent int // how much of it emit was told
+}
+
+const (
+	partBytes = 4 << 10
+	partEvery = 250 * time.Millisecond
+	tries     = 8
+)
+
+// load reads what the ledger holds.
+func (b *book) load(ctx context.Context) error {
+	return b.follow(ctx)
+}
+
+// follow takes in what the ledger has more than we know. Called with write
+// held, or before anybody else knows b.
+func (b *book) follow(ctx context.Context) error {
+	return b.ledger.scan(ctx, b.place, func(ev *Event, place uint64) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err := b.state.Apply(ev); err != nil {
+			return err
+		}
+		b.place = place
+		b.ring.add(*ev, place)
+		return nil
+	})
+}
+
+// errTaken means that somebody else has ended the turn.
+var errTaken = errors.New("the turn was ended by somebody else")
+
+// record makes an event durable and shows it. Seq and Time are set.
+func (b *book) record(ctx context.Context, ev *Event) error {
+	b.write.Lock()
+	defer b.write.Unlock()
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	return b.append(ctx, ev)
+}
+
+// append is record with write held and no part open.
+func (b *book) append(ctx context.Context, ev *Event) error {
+	// Who goes away in the middle would leave it open whether it was written.
+	ctx = context.WithoutCancel(ctx)
+	var err error
+	for range tries {
+		b.mu.Lock()
+		ev.Seq, ev.Time = b.state.Seq+1, time.Now().UTC()
+		place, over := b.place, b.over
+		running := b.state.Turn != nil && b.state.Turn.ID == ev.Turn
+		b.mu.Unlock()
+		if over != nil {
+			return over
+		}
+		if ev.Turn != "" && !running && ev.Type != TurnStarted {
+			return errTaken
+		}
+		b.name(ev)
+		if place, err = b.ledger.append(ctx, ev, place); err == nil {
+			b.show(ev, place)
+			return nil
+		}
+		if _, conflict := errors.AsType[*store.Conflict](err); !conflict {
+			return err
+		}
+		if err := b.follow(ctx); err != nil {
+			return err
+		}
+		b.wake()
+	}
+	return fmt.Errorf("note what happens in the conversation: %w", err)
+}
+
+// name gives what an event makes the name that its number stands for.
+func (b *book) name(ev *Event) {
+	switch ev.Type {
+	case InputAdded:
+		ev.Input.ID = fmt.Sprintf("i%d", ev.Seq)
+	case TurnStarted:
+		ev.Turn = fmt.Sprintf("t%d", ev.Seq)
+	case CallMade:
+		ev.Call.ID = fmt.Sprintf("c%d", ev.Seq)
+	}
+}
+
+// show makes an event that is durable known.
+func (b *book) show(ev *Event, place uint64) {
+	b.mu.Lock()
+	if err := b.state.Apply(ev); err != nil {
+		b.log.Error("an event of a conversation cannot be used", "seq", ev.Seq, "err", err) // append numbers them, so it does not happen
+	}
+	b.place = place
+	b.ring.add(*ev, place)
+	switch ev.Type {
+	case TextPart, ReasoningPart: // it was the open part
+		b.part.text, b.part.sent = b.part.text[:0], 0
+	case CallDone:
+		b.settle(ev.Result.Call)
+	case TurnEnded:
+		b.part.text = nil
+	}
+	b.wakeLocked()
+	b.mu.Unlock()
+	if b.emit != nil {
+		b.emit(*ev)
+	}
+}
+
+// add takes in a piece of text of a turn.
+func (b *book) add(ctx context.Context, turn string, kind Type, text string, opaque *llm.Opaque) error {
+	b.write.Lock()
+	defer b.write.Unlock()
+	b.mu.Lock()
+	switching := len(b.part.text) > 0 && b.part.kind != kind
+	b.mu.Unlock()
+	if switching {
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	p := &b.part
+	fresh := len(p.text) == 0 && text != ""
+	if fresh {
+		p.kind, p.turn, p.at, p.sent = kind, turn, time.Now(), 0
+	}
+	p.text = append(p.text, text...)
+	size := len(p.text)
+	b.wakeLocked()
+	b.mu.Unlock()
+	if b.emit != nil && text != "" {
+		b.emit(Event{Seq: b.state.Seq + 1, Time: time.Now().UTC(), Type: kind, Turn: turn, Text: text, Offset: p.sent, Live: true})
+		p.sent += len(text)
+	}
+	switch {
+	case opaque != nil:
+		return b.close(ctx, turn, kind, opaque)
+	case b.every == 0:
+		return nil
+	case size >= partBytes:
+		return b.flush(ctx)
+	case fresh:
+		b.wind(ctx)
+	}
+	return nil
+}
+
+// wind makes the open part be flushed in time.
+func (b *book) wind(ctx context.Context) {
+	if b.timer != nil {
+		b.timer.Reset(b.every)
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	b.timer = time.AfterFunc(b.every, func() {
+		b.write.Lock()
+		defer b.write.Unlock()
+		b.mu.Lock()
+		due := len(b.part.text) > 0 && time.Since(b.part.at) >= b.every/2
+		b.mu.Unlock()
+		if !due {
+			return
+		}
+		if err := b.flush(ctx); err != nil {
+			b.log.Warn("text of a conversation could not be kept yet", "err", err)
+			b.timer.Reset(b.every)
+		}
+	})
+}
+
+// flush makes the open part durable. Called with write held.
+func (b *book) flush(ctx context.Context) error {
+	b.mu.Lock()
+	turn, kind, open := b.part.turn, b.part.kind, len(b.part.text) > 0
+	b.mu.Unlock()
+	if !open {
+		return nil
+	}
+	return b.close(ctx, turn, kind, nil)
+}
+
+// close makes the open part durable, with what the provider wants back.
+func (b *book) close(ctx context.Context, turn string, kind Type, opaque *llm.Opaque) error {
+	b.mu.Lock()
+	ev := &Event{Type: kind, Turn: turn, Text: string(b.part.text), Opaque: opaque}
+	sent := b.part.sent
+	b.mu.Unlock()
+	emit := b.emit
+	if emit != nil { // it was told the pieces
+		b.emit = nil
+		defer func() { b.emit = emit }()
+	}
+	if err := b.append(ctx, ev); err != nil {
+		return err
+	}
+	if emit != nil {
+		rest := *ev
+		rest.Text, rest.Offset = ev.Text[sent:], sent
+		emit(rest)
+	}
+	return nil
+}
+
+// say notes how far a call is. Only the latest of each call is kept.
+func (b *book) say(turn string, p Progress) {
+	b.mu.Lock()
+	b.settle(p.Call)
+	b.notice++
+	ev := Event{Seq: b.state.Seq, Time: time.Now().UTC(), Type: CallProgress, Turn: turn, Offset: b.notice, Live: true, Progress: &p}
+	b.notices = append(b.notices, ev)
+	b.wakeLocked()
+	b.mu.Unlock()
+	if b.emit != nil {
+		b.write.Lock()
+		ev.Offset = 0
+		b.emit(ev)
+		b.write.Unlock()
+	}
+}
+
+// settle forgets what was said of a call. Called with mu held.
+func (b *book) settle(call string) {
+	for i := range b.notices {
+		if b.notices[i].Progress.Call == call {
+			b.notices = append(b.notices[:i:i], b.notices[i+1:]...)
+			return
+		}
+	}
+}
+
+// now returns the state as it is.
+func (b *book) now() State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.clone()
+}
+
+// finish says that nothing more will come.
+func (b *book) finish(why error) {
+	b.write.Lock()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	b.mu.Lock()
+	if b.over == nil {
+		b.over = why
+	}
+	b.wakeLocked()
+	b.mu.Unlock()
+	b.write.Unlock()
+}
+
+// idle stops the timer of a book that is put away.
+func (b *book) idle() {
+	b.write.Lock()
+	defer b.write.Unlock()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}

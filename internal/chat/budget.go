@@ -1,0 +1,193 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/llm"
+)
+
+// Before every request it is estimated how many tokens it takes. Where these
+// are too many, something is done once: the content of old results is replaced,
+// or old messages are summed up or left out. No call and no result is ever
+// taken from a turn that is shown.
+
+const (
+	pruneAbove  = 400 // bytes: shorter results are not worth it
+	roomPart    = 0.8 // of the limit, that is left after a compaction, so that not every step needs one
+	maxCompacts = 2   // without progress
+)
+
+// limit is how many tokens the model may have before it; 0: not known.
+func (t *turn) limit() int {
+	switch m, s := t.model.MaxTokenCount, t.s.MaxTokenCount; {
+	case m == 0:
+		return s
+	case s == 0:
+		return m
+	default:
+		return min(m, s)
+	}
+}
+
+// mark is how many tokens are too many; 0: there is no such number.
+func (t *turn) mark() int {
+	limit := t.limit()
+	switch s := t.s.Summarize; {
+	case s <= 0:
+		return limit
+	case s <= 1:
+		return int(s * float64(limit))
+	case limit == 0:
+		return int(s)
+	default:
+		return min(limit, int(s))
+	}
+}
+
+// over reports whether a request takes too many tokens.
+func (t *turn) over(used int) bool {
+	m := t.mark()
+	return m > 0 && used > m
+}
+
+// measure estimates what a request takes.
+func (t *turn) measure(req llm.Request) Context {
+	req.Model = t.model.ID
+	c := Context{Used: t.e.meter.Estimate(req), Limit: t.limit()}
+	c.System = t.e.meter.EstimateText(req.Model, req.System)
+	c.History = t.e.meter.Estimate(llm.Request{Model: req.Model, Messages: req.Messages})
+	c.Tools = max(0, c.Used-c.System-c.History)
+	return c
+}
+
+// compact makes the history shorter, once. It reports false if there is nothing
+// left that could be done. used is what the request takes, 0 if it was the
+// provider that found it too long.
+func (t *turn) compact(ctx context.Context, req llm.Request, used int) (done bool, err error) {
+	now := t.b.now()
+	target := int(float64(t.mark()) * roomPart)
+	if used == 0 { // our own figures are not to be trusted
+		used = t.measure(req).Used
+		target = int(float64(used) * roomPart / 2)
+	}
+	if t.compacts >= maxCompacts {
+		return false, nil
+	}
+	t.compacts++
+	calls, enough := t.prunable(&now, used-target)
+	cut := t.cuttable(&now)
+	c := &Compaction{Before: used}
+	switch {
+	case len(calls) > 0 && (enough || cut <= now.Cut):
+		c.Kind, c.Calls = Prune, calls
+	case cut > now.Cut:
+		c.Kind, c.Cut = Drop, cut
+		if err := t.sumUp(ctx, &now, c); err != nil {
+			return false, err
+		}
+	default:
+		return false, nil
+	}
+	after := now
+	after.Messages = slices.Clone(now.Messages)
+	after.compact(c)
+	c.After = t.measure(t.compose(&after)).Used
+	return true, t.note(ctx, &Event{Type: Compacted, Compaction: c})
+}
+
+// prunable returns the calls whose results are replaced to gain so many tokens,
+// oldest first, and whether they are enough. The newest messages are left.
+func (t *turn) prunable(now *State, gain int) (calls []string, enough bool) {
+	for i := now.Cut; i < len(now.Messages)-t.s.RetainNewest; i++ {
+		m := &now.Messages[i]
+		if m.Role != llm.FromTool {
+			continue
+		}
+		for j, id := range m.Calls {
+			r := m.Parts[j].Result
+			if len(r.Content) <= pruneAbove {
+				continue
+			}
+			if gain <= 0 {
+				return calls, true
+			}
+			gain -= t.e.meter.EstimateText(t.model.ID, r.Content) - t.e.meter.EstimateText(t.model.ID, pruned(len(r.Content)))
+			calls = append(calls, id)
+		}
+	}
+	return calls, gain <= 0
+}
+
+// cuttable is how many messages can be left out: whole turns, and none of the
+// newest messages.
+func (t *turn) cuttable(now *State) int {
+	for i := len(now.Messages) - max(1, t.s.RetainNewest); i > now.Cut; i-- {
+		if now.Messages[i].Role == llm.User {
+			return i
+		}
+	}
+	return now.Cut
+}
+
+const (
+	leftOutText = "[The first %d messages of this conversation are left out, since they would not fit.]"
+	summedText  = "[Summary of the first %d messages of this conversation, which are left out:]\n%s"
+	sumPrompt   = "You write summaries of conversations between a user and an assistant with tools, for the assistant to go on from. Keep what the user wants, decisions, facts, names, numbers, file paths, what was done by tools and what is still open. Be brief. Write only the summary."
+	sumAsk      = "Sum up the conversation so far."
+	maxSummary  = 16 << 10
+)
+
+// sumUp says what stands for the messages that are left out. If the model is
+// to sum them up and cannot, they are left out all the same.
+func (t *turn) sumUp(ctx context.Context, now *State, c *Compaction) error {
+	c.Text = fmt.Sprintf(leftOutText, c.Cut)
+	if t.s.Summarize <= 0 {
+		return nil
+	}
+	old := *now
+	old.Messages = now.Messages[:c.Cut]
+	messages := append(llm.Repair(old.History(), lost), llm.Say(llm.User, sumAsk))
+	if limit := t.limit(); limit > 0 {
+		messages = t.fitting(messages, limit*3/4)
+	}
+	a, err := llm.Collect(t.model.Stream(ctx, llm.Request{System: sumPrompt, Messages: messages}))
+	c.Usage, c.Cost = a.Usage, t.model.Price.Cost(a.Usage)
+	text := strings.TrimSpace(a.Message.Text())
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil || text == "":
+		t.e.opts.Logger.Warn("a conversation could not be summed up", "session", t.session, "model", t.model.Name, "err", err)
+		return nil
+	}
+	c.Kind, c.Text = Summary, fmt.Sprintf(summedText, c.Cut, shorten(text, maxSummary))
+	return nil
+}
+
+// fitting shortens what a summary is made of: long results and texts first,
+// since every message says something.
+func (t *turn) fitting(messages []llm.Message, limit int) []llm.Message {
+	for bound := 4 << 10; bound >= 128; bound /= 2 {
+		if t.e.meter.Estimate(llm.Request{Model: t.model.ID, Messages: messages}) <= limit {
+			break
+		}
+		short := slices.Clone(messages)
+		for i := range short {
+			short[i].Parts = slices.Clone(short[i].Parts)
+			for j := range short[i].Parts {
+				p := &short[i].Parts[j]
+				p.Text, p.Reasoning = shorten(p.Text, bound), ""
+				if p.Result != nil {
+					r := *p.Result
+					r.Content = shorten(r.Content, bound)
+					p.Result = &r
+				}
+			}
+		}
+		messages = short
+	}
+	return messages
+}

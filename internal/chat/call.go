@@ -1,0 +1,333 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+const (
+	loopTold = 3 // the same call so often in a row: the model is told
+	loopEnds = 5 // so often: the turn ends
+)
+
+// job is a call that is to be made.
+type job struct {
+	TurnCall
+	tool    *Tool // nil: there is none, and refusal says why
+	refusal string
+	verdict policy.Verdict
+	remark  string // is put after the result
+}
+
+func (j *job) parallel() bool {
+	return j.tool != nil && j.tool.safe() && j.verdict.Action == policy.Allow
+}
+
+// make makes the calls of an answer: those that change nothing at once, up to
+// a bound, the others one after the other, in the order of the answer.
+func (t *turn) make(ctx context.Context, calls []TurnCall) (end End, more bool) {
+	jobs, looped := t.plan(calls)
+	for len(jobs) > 0 {
+		n := 0
+		for n < len(jobs) && jobs[n].parallel() {
+			n++
+		}
+		var err error
+		if n > 1 {
+			err = t.together(ctx, jobs[:n])
+		} else {
+			n = 1
+			err = t.do(ctx, jobs[0])
+		}
+		switch {
+		case ctx.Err() != nil:
+			return t.stopped(ctx), false
+		case err != nil:
+			return t.fail(err), false
+		}
+		jobs = jobs[n:]
+	}
+	if looped {
+		return End{Reason: ReasonLoop, Text: t.sorry(fmt.Sprintf("I stopped because I made the same call %d times in a row without getting on.", loopEnds))}, false
+	}
+	return End{}, true
+}
+
+// plan says what becomes of each call. Those from one on that is made too often
+// are left out.
+func (t *turn) plan(calls []TurnCall) (jobs []*job, looped bool) {
+	for _, c := range calls {
+		j := &job{TurnCall: c}
+		jobs = append(jobs, j)
+		switch key := signature(&c.Call); {
+		case key != t.same:
+			t.same, t.times = key, 1
+		default:
+			t.times++
+		}
+		if t.times >= loopEnds {
+			return jobs[:len(jobs)-1], true
+		}
+		if t.times == loopTold {
+			j.remark = fmt.Sprintf("You have now made this same call %d times in a row, and its result will not change. Do something else, or tell the user what you have.", loopTold)
+		}
+		t.look(j)
+	}
+	return jobs, false
+}
+
+func signature(c *Call) string {
+	var b bytes.Buffer
+	if c.Malformed != "" || json.Compact(&b, c.Args) != nil {
+		return c.Name + "\x00" + c.Malformed + string(c.Args)
+	}
+	return c.Name + "\x00" + b.String()
+}
+
+// look finds the tool of a call and decides on it.
+func (t *turn) look(j *job) {
+	if j.Malformed != "" {
+		j.refusal = "The call could not be read. Write one JSON object with the name of a tool and its arguments, closed properly."
+		if j.Name != "" {
+			j.refusal = fmt.Sprintf("The arguments of %s could not be read: they have to be one JSON object.", j.Name)
+		}
+		if _, near := t.tools.find(j.Name); near != nil {
+			j.refusal += " Tools are: " + strings.Join(near, ", ") + "."
+		}
+		return
+	}
+	tool, near := t.tools.find(j.Name)
+	if tool == nil {
+		j.refusal = fmt.Sprintf("There is no tool %q.", j.Name)
+		if len(near) > 0 {
+			j.refusal += " Did you mean " + strings.Join(near, " or ") + "?"
+		} else if len(t.tools.tools) == 0 {
+			j.refusal += " There are no tools at all."
+		}
+		return
+	}
+	j.tool = tool
+	j.verdict = policy.Decide(tool.Subject, policy.Chat, t.agent.Approvals, t.s.Approvals, t.s.Rules)
+}
+
+// together makes calls at once.
+func (t *turn) together(ctx context.Context, jobs []*job) error {
+	slots := make(chan struct{}, t.s.Parallel)
+	errs := make([]error, len(jobs))
+	var wg sync.WaitGroup
+	for i, j := range jobs {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = t.do(ctx, j)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do makes one call and records what came of it. Without a result, because ctx
+// has ended, the call stays open.
+func (t *turn) do(ctx context.Context, j *job) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	args, edited := j.Args, false
+	switch {
+	case j.tool == nil:
+		return t.result(ctx, j, &Result{Content: j.refusal, IsError: true, Status: Refused})
+	case j.verdict.Action == policy.Ask:
+		dec, err := t.approve(ctx, j)
+		if err != nil {
+			return err
+		}
+		if !dec.Approve {
+			return t.result(ctx, j, &Result{Content: fmt.Sprintf("%s was not called: %s.", j.tool.Tool.Name, dec.Tell()), IsError: true, Status: Denied})
+		}
+		if edited = dec.Args != nil && !bytes.Equal(dec.Args, args); edited {
+			args = dec.Args
+		}
+	case j.verdict.Action != policy.Allow:
+		return t.result(ctx, j, &Result{Content: fmt.Sprintf("%s was not called: %s.", j.tool.Tool.Name, j.verdict.Reason), IsError: true, Status: Denied})
+	}
+	c := &Call{ID: j.ID, Name: j.tool.Tool.Name, Args: args, Upstream: j.tool.Upstream, Ref: j.tool.Ref, Edited: edited}
+	if err := t.note(ctx, &Event{Type: CallStarted, Call: c}); err != nil {
+		return err
+	}
+	began := time.Now()
+	r, err := t.call(ctx, c)
+	if err != nil {
+		return err
+	}
+	r.TookMS = time.Since(began).Milliseconds()
+	if edited {
+		r.Content = fmt.Sprintf("(The user changed the arguments to %s before the call.)\n%s", args, r.Content)
+	}
+	return t.result(ctx, j, r)
+}
+
+// result records the result of a call.
+func (t *turn) result(ctx context.Context, j *job, r *Result) error {
+	r.Call, r.Name = j.ID, j.Name
+	if j.tool != nil {
+		r.Name = j.tool.Tool.Name
+	}
+	if r.IsError {
+		r.Text = t.s.Texts.ToolFailed(r.Name, shorten(r.Content, 500))
+	}
+	t.b.mu.Lock()
+	t.failed = r.Text // under mu, since calls may run beside each other
+	t.b.mu.Unlock()
+	if j.remark != "" {
+		r.Content += "\n\n" + j.remark
+	}
+	return t.note(ctx, &Event{Type: CallDone, Result: r})
+}
+
+// approve asks a person. The error says that the turn ends.
+func (t *turn) approve(ctx context.Context, j *job) (policy.Decision, error) {
+	a := policy.Approval{
+		Session: t.session, Principal: t.who.Name, Agent: t.agent.Name, Turn: t.id, Call: j.ID, Tool: j.tool.Tool.Name, Upstream: j.tool.Upstream, Ref: j.tool.Ref,
+		Kind: policy.KindTool, Args: j.Args, Reason: j.verdict.Reason,
+	}
+	if t.e.opts.Desk == nil {
+		return policy.Decision{Reason: policy.ReasonNobody}, nil
+	}
+	var failed error
+	dec, err := t.e.opts.Desk.Ask(ctx, a, func(asked policy.Approval) {
+		a = asked
+		failed = t.note(ctx, &Event{Type: ApprovalAsked, Approval: &asked})
+	})
+	switch {
+	case ctx.Err() != nil:
+		return dec, context.Cause(ctx)
+	case failed != nil:
+		return dec, failed
+	case err != nil:
+		dec = policy.Decision{Reason: policy.ReasonFailed}
+	}
+	about := &policy.Approval{ID: a.ID, Session: a.Session, Principal: a.Principal, Turn: t.id, Call: j.ID, Tool: a.Tool, Upstream: a.Upstream, Ref: a.Ref, Kind: a.Kind, Created: a.Created, Expires: a.Expires}
+	return dec, t.note(ctx, &Event{Type: ApprovalDecided, Approval: about, Decision: &dec})
+}
+
+// aborted is the decision on a question whose turn has ended.
+func aborted(turn string, c *TurnCall) *Event {
+	a := *c.Approval
+	a.Args = nil
+	return &Event{Type: ApprovalDecided, Turn: turn, Approval: &a, Decision: &policy.Decision{Reason: policy.ReasonAborted, Time: time.Now().UTC()}}
+}
+
+// call has a tool called. The error says that ctx has ended.
+func (t *turn) call(ctx context.Context, c *Call) (*Result, error) {
+	params := append(wire.AppendString([]byte(`{"name":`), c.Name), `,"arguments":`...)
+	params = append(append(params, c.Args...), `,"_meta":{"progressToken":`...)
+	params = wire.AppendString(params, c.ID)
+	if t.chain != "" {
+		params = wire.AppendString(append(params, `,"`+metaChain+`":`...), t.chain)
+	}
+	params = append(params, "}}"...)
+	req := t.message("tools/call", params, &progress{t: t, call: c.ID})
+	req.Token = wire.Quote(c.ID)
+	req.Approved = true // here, where waiting can be seen and arguments changed
+	resp, err := t.handle(ctx, req)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		f := fault.Of(err)
+		text := f.Text()
+		if f.Advice() != "" {
+			text += ". " + f.Advice()
+		}
+		return &Result{Content: text, IsError: true, Status: Failed}, nil
+	}
+	defer resp.Release()
+	r := render(&resp)
+	r.Content = shorten(r.Content, t.s.ResultBytes)
+	return r, nil
+}
+
+// metaChain is call.MetaChain: the call that the turn comes of is told to the
+// door, so that calls which come of each other are known as such.
+const metaChain = "stoa/chain"
+
+// grace is how long a call that was cancelled is waited for.
+const grace = 50 * time.Millisecond
+
+// handle passes a request to the face, and does not wait for one that does not
+// heed the end of ctx.
+func (t *turn) handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	type outcome struct {
+		resp mcp.Response
+		err  error
+	}
+	done := make(chan outcome, 1)
+	t.e.wg.Go(func() {
+		resp, err := t.face.Handle(ctx, req)
+		done <- outcome{resp, err}
+	})
+	select {
+	case o := <-done:
+		return o.resp, o.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.resp, o.err
+	case <-timer.C:
+		return mcp.Response{}, context.Cause(ctx)
+	}
+}
+
+// progress is where a running call says how far it is.
+type progress struct {
+	t    *turn
+	call string
+}
+
+func (p *progress) Notify(method string, params []byte) {
+	if method != mcp.NoteProgress {
+		return
+	}
+	said := Progress{Call: p.call}
+	for _, f := range wire.Members(params) {
+		switch string(f.Name) {
+		case "progress":
+			_ = json.Unmarshal(f.Value, &said.Progress) // what is no number counts as none
+		case "total":
+			_ = json.Unmarshal(f.Value, &said.Total)
+		case "message":
+			said.Message, _ = wire.String(f.Value)
+			said.Message = shorten(said.Message, 4<<10)
+		}
+	}
+	p.t.b.say(p.t.id, said)
+}
+
+func (p *progress) Flush()       {}
+func (p *progress) CanAsk() bool { return false }
+func (p *progress) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
+	return mcp.Discard.Ask(ctx, method, params)
+}
+
+var _ mcp.Stream = (*progress)(nil)

@@ -1,0 +1,253 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
+)
+
+// Model is a language model as the config names it.
+type Model struct {
+	llm.Model
+	Name          string    // in the config
+	ID            string    // the provider's name for it
+	SystemPrompt  string    // where neither the agent nor the chat has one
+	MaxTokenCount int       // what it may have before it; 0: not known
+	Price         llm.Price // the zero value: no cost is told
+}
+
+// Options are what an Engine works with. Face and Models are needed; the rest
+// may be left out.
+type Options struct {
+	// Face returns what the hub offers in a Session of that name.
+	Face func(session string) mcp.Handler
+	// Models returns the model of a name; "" means the default.
+	Models func(name string) (Model, error)
+	Desk   *policy.Desk // nil: what a person would have to allow is denied
+	// Sessions are those that conversations belong to. With nil, names are
+	// minted here and nothing expires.
+	Sessions *session.Registry
+	// Attach returns what the model is told of an uploaded file; see
+	// Files.Attach.
+	Attach func(ctx context.Context, who *auth.Principal, id string, s *session.Session) (string, error)
+	// Principal returns who has a name now, or nil if nobody does: an input
+	// may be taken up again when its owner's token is gone.
+	Principal func(name string) *auth.Principal
+	// Builtin reports whether an upstream is part of the hub; nil: those
+	// whose tools have bare names are.
+	Builtin func(upstream string) bool
+	// Find returns the upstream of an exposed tool and its name across
+	// upstreams; nil: the exposed name tells.
+	Find   func(tool string) (upstream, ref string, ok bool)
+	Events *event.Bus
+	Logger *slog.Logger // nil discards
+
+	Idle   time.Duration // after which the memory of a conversation is given back; 0 means a minute
+	Expire time.Duration // after which a conversation without a Session is forgotten; 0 means never
+}
+
+// Engine runs the conversations of a hub.
+type Engine struct {
+	opts     Options
+	settings atomic.Pointer[Settings]
+	disk     *disk // nil: memory only
+	meter    llm.Meter
+	guides   guides
+	sets     sets
+	ctx      context.Context
+	stop     context.CancelCauseFunc
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	convs    map[string]*Conversation
+	running  int
+	quiet    chan struct{} // closed when nothing runs; nil if nobody waits
+	draining bool
+	closed   bool
+}
+
+// ErrClosed means that the hub stops.
+var ErrClosed = errors.New("the hub stops")
+
+// ErrEnded means that the Session of the conversation is over.
+var ErrEnded = errors.New("the session is over, and its conversation forgotten")
+
+// Open returns the conversations that st holds; with a nil store they are in
+// memory only. Nothing runs before Resume. Close ends it; the store stays open.
+func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Idle == 0 {
+		o.Idle = time.Minute
+	}
+	e := &Engine{opts: o, convs: map[string]*Conversation{}}
+	e.Configure(s)
+	e.ctx, e.stop = context.WithCancelCause(context.Background())
+	if st != nil {
+		var err error
+		if e.disk, err = openDisk(ctx, st); err != nil {
+			return nil, err
+		}
+		if err := e.survey(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if o.Sessions != nil {
+		o.Sessions.Watch(e.sessionChanged)
+	}
+	e.wg.Go(e.sweeps)
+	return e, nil
+}
+
+// survey finds out which conversations there are.
+func (e *Engine) survey(ctx context.Context) error {
+	all, err := e.disk.survey(ctx)
+	if err != nil {
+		return err
+	}
+	for id, f := range all {
+		c := e.conversation(id)
+		c.busy = f.busy
+		c.used.Store(f.used.UnixNano())
+		e.convs[id] = c
+	}
+	return nil
+}
+
+// Resume takes up what was not finished when the hub ended: turns that ran are
+// closed, inputs that waited are answered. It is called when tools can be.
+func (e *Engine) Resume() {
+	e.mu.Lock()
+	var busy []*Conversation
+	for _, c := range e.convs {
+		if c.busy {
+			busy = append(busy, c)
+		}
+	}
+	e.mu.Unlock()
+	for _, c := range busy {
+		if err := c.resume(e.ctx); err != nil {
+			e.opts.Logger.Warn("a conversation could not be taken up again", "session", c.id, "err", err)
+		}
+	}
+}
+
+// Conversation returns the conversation of a Session; "" mints one.
+func (e *Engine) Conversation(who *auth.Principal, name string) (*Conversation, error) {
+	s, err := e.bind(who, name)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		name = s.Name()
+	}
+	id := session.ID(who.Name, name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, ErrClosed
+	}
+	c := e.convs[id]
+	if c == nil {
+		c = e.conversation(id)
+		e.convs[id] = c
+	}
+	c.touch()
+	if c.who == nil || c.who.Name == who.Name {
+		c.who, c.name = who, name
+	}
+	return c, nil
+}
+
+func (e *Engine) bind(who *auth.Principal, name string) (*session.Session, error) {
+	switch {
+	case e.opts.Sessions == nil && name == "":
+		return nil, fault.New(fault.SessionRequired, "chat", "name a session")
+	case e.opts.Sessions == nil:
+		return nil, nil
+	case name == "":
+		return e.opts.Sessions.Mint(who.Name), nil
+	}
+	return e.opts.Sessions.Bind(session.Binding{Principal: who.Name, Name: name})
+}
+
+// Drain takes no more inputs and waits until no turn runs, or ctx ends.
+func (e *Engine) Drain(ctx context.Context) {
+	e.mu.Lock()
+	e.draining = true
+	if e.running == 0 {
+		e.mu.Unlock()
+		return
+	}
+	if e.quiet == nil {
+		e.quiet = make(chan struct{})
+	}
+	quiet := e.quiet
+	e.mu.Unlock()
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+	}
+}
+
+// Close interrupts what runs and waits for it. Inputs that wait are answered
+// after the next Open.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.draining, e.closed = true, true
+	e.mu.Unlock()
+	e.stop(ErrClosed)
+	e.wg.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.convs {
+		c.put(ErrClosed)
+	}
+}
+
+// begin counts a conversation whose turns run; it reports false if none may.
+func (e *Engine) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.draining {
+		return false
+	}
+	e.running++
+	e.wg.Add(1) // with mu held, so that Close waits for it
+	return true
+}
+
+func (e *Engine) done() {
+	defer e.wg.Done()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running--; e.running == 0 && e.quiet != nil {
+		close(e.quiet)
+		e.quiet = nil
+	}
+}
+
+// refuse says why nothing begins.
+func (e *Engine) refuse() error {
+	return &fault.Error{Kind: fault.Unreachable, Subject: "chat", Msg: e.settings.Load().Texts.Maintenance, Hint: "Send it again when the hub is back."}
+}
+
+// Draining reports whether no more inputs are taken.
+func (e *Engine) Draining() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.draining
+}

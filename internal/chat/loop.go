@@ -1,0 +1,372 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// work makes somebody answer the inputs that wait.
+func (c *Conversation) work() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.looped || c.ended || !c.e.begin() {
+		return
+	}
+	c.looped = true
+	ctx := c.arm()
+	go func() {
+		defer c.e.done()
+		c.loop(ctx)
+	}()
+}
+
+// arm makes the context of the next turn, so that it can be aborted before it
+// has begun. Called with mu held.
+func (c *Conversation) arm() context.Context {
+	ctx, cancel := context.WithCancelCause(c.e.ctx)
+	c.turn, c.cancel = "", cancel
+	return ctx
+}
+
+// loop answers inputs until none waits.
+func (c *Conversation) loop(ctx context.Context) {
+	b, err := c.take(ctx)
+	if err != nil {
+		c.e.opts.Logger.Error("a conversation cannot be answered", "session", c.id, "err", err)
+		c.mu.Lock()
+		c.cancel(nil)
+		c.looped, c.cancel = false, nil
+		c.mu.Unlock()
+		return
+	}
+	defer c.free()
+	for {
+		next := c.pick(b)
+		if next == nil {
+			return
+		}
+		c.answer(ctx, b, next)
+		c.mu.Lock()
+		c.cancel(nil)
+		ctx = c.arm()
+		c.mu.Unlock()
+	}
+}
+
+// pick returns the next input, or says that the loop ends.
+func (c *Conversation) pick(b *book) *Input {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.state.Queue) > 0 && !c.ended && b.over == nil && !c.e.Draining() {
+		in := b.state.Queue[0]
+		return &in
+	}
+	c.cancel(nil)
+	c.looped, c.cancel, c.turn = false, nil, ""
+	return nil
+}
+
+// answer runs one turn.
+func (c *Conversation) answer(ctx context.Context, b *book, in *Input) {
+	who, name := c.owner()
+	if who == nil {
+		who, name = c.e.principal(in.Principal), in.Session
+	}
+	if c.e.opts.Sessions != nil && who != nil {
+		if s, err := c.e.bind(who, name); err == nil && s != nil {
+			defer s.Hold()()
+		}
+	}
+	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), who: who, session: name, input: *in}
+	t.started = func(id string) {
+		c.mu.Lock()
+		c.turn = id
+		c.mu.Unlock()
+	}
+	t.run(ctx)
+	c.touch()
+}
+
+func (e *Engine) principal(name string) *auth.Principal {
+	if e.opts.Principal != nil {
+		return e.opts.Principal(name)
+	}
+	if name == auth.Local.Name {
+		return auth.Local
+	}
+	return nil
+}
+
+// turn is a turn under way.
+type turn struct {
+	e       *Engine
+	b       *book
+	s       *Settings
+	who     *auth.Principal
+	session string
+	input   Input
+	chain   string       // of the call that the turn comes of; empty for none
+	started func(string) // told the name of the turn; may be nil
+
+	id     string
+	agent  Agent
+	model  Model
+	face   mcp.Handler
+	client *mcp.Client
+	tools  *toolset
+	begun  time.Time
+
+	same     string // the last call, by name and arguments
+	times    int    // how often it was made in a row
+	failed   string // what was last told of a tool that failed
+	compacts int    // compactions without progress, one after the other
+}
+
+// run runs the turn from its start to its end.
+func (t *turn) run(ctx context.Context) End {
+	t.begun = time.Now()
+	if err := t.start(ctx); err != nil {
+		t.e.opts.Logger.Error("a turn could not be begun", "session", t.session, "err", err)
+		end := t.fail(err)
+		t.wait(ctx, time.Second) // the store may be back by then
+		return end
+	}
+	end := t.guarded(ctx)
+	t.close(ctx, &end)
+	return end
+}
+
+// wait waits, unless ctx ends.
+func (t *turn) wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// start finds what the turn needs and records that it begins. What it does not
+// find makes it fail after it has begun, so that the user is told.
+func (t *turn) start(ctx context.Context) error {
+	t.agent, _ = t.e.Agent(t.input.Agent)
+	name := t.agent.Model
+	if name == "" {
+		name = t.s.Model
+	}
+	m, err := t.e.opts.Models(name)
+	if err == nil {
+		t.model, name = m, m.Name
+	}
+	ev := &Event{Type: TurnStarted, Start: &Start{Input: t.input.ID, Model: name, Agent: t.input.Agent}}
+	if err := t.b.record(ctx, ev); err != nil {
+		return err
+	}
+	t.id = ev.Turn
+	if t.started != nil {
+		t.started(t.id)
+	}
+	t.e.tell(t, event.TurnStarted, nil)
+	return nil
+}
+
+// guarded runs the steps; a mistake of ours must not take the hub down.
+func (t *turn) guarded(ctx context.Context) (end End) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fault.New(fault.Internal, "chat", "the turn stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			t.e.opts.Logger.Error("a turn stumbled", "session", t.session, "err", err.Err)
+			end = t.fail(err)
+		}
+	}()
+	switch {
+	case t.who == nil:
+		return t.fail(fault.New(fault.Denied, t.input.Principal, "nobody has this name any more"))
+	case t.model.Model == nil:
+		_, err := t.e.opts.Models(t.agent.Model)
+		if err == nil {
+			err = fault.New(fault.Internal, "chat", "there is no model")
+		}
+		return t.fail(err)
+	}
+	if t.input.Agent != "" && t.agent.Name == "" {
+		_, err := t.e.Agent(t.input.Agent)
+		return t.fail(err)
+	}
+	t.face = t.e.opts.Face(t.session)
+	t.client = client(t.who)
+	most := t.s.MaxSteps
+	if t.agent.MaxSteps > 0 {
+		most = t.agent.MaxSteps
+	}
+	for step := 0; ; step++ {
+		if step >= most {
+			return End{Reason: ReasonSteps, Text: t.sorry(fmt.Sprintf("I stopped after %d steps without coming to an end. Tell me to go on if I should.", most))}
+		}
+		end, more := t.step(ctx)
+		if !more {
+			return end
+		}
+	}
+}
+
+// step asks the model once and makes the calls that it wants.
+func (t *turn) step(ctx context.Context) (end End, more bool) {
+	calls, end, ok := t.ask(ctx)
+	if !ok || len(calls) == 0 {
+		return end, false
+	}
+	return t.make(ctx, calls)
+}
+
+// sorry is what the user is told when a turn ends before its time: what went
+// wrong last, if a tool did.
+func (t *turn) sorry(text string) string {
+	if t.failed != "" {
+		return t.failed + "\n\n" + text
+	}
+	return text
+}
+
+// fail is the end of a turn that cannot go on.
+func (t *turn) fail(err error) End {
+	f := fault.Of(err)
+	return End{Reason: ReasonFailed, Text: f.Text(), Error: err.Error(), Kind: f.Kind.String()}
+}
+
+// stopped is the end of a turn whose context has ended.
+func (t *turn) stopped(ctx context.Context) End {
+	if errors.Is(context.Cause(ctx), ErrClosed) {
+		return End{Reason: ReasonInterrupted, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String()}
+	}
+	return End{Reason: ReasonAborted, Text: "Stopped."}
+}
+
+// close gives every open call a result and records the end. It is tried until
+// the store takes it: it is what makes the record true.
+func (t *turn) close(ctx context.Context, end *End) {
+	end.Model, end.TookMS = t.model.Name, time.Since(t.begun).Milliseconds()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := t.b.conclude(ctx, t.id, *end, func(c *TurnCall) *Result { return t.b.leftover(c, end.Reason) })
+		if err == nil || errors.Is(err, errTaken) || errors.Is(err, ErrEnded) || errors.Is(err, ErrClosed) {
+			break
+		}
+		t.e.opts.Logger.Warn("the end of a turn could not be kept", "session", t.session, "turn", t.id, "err", err)
+		t.wait(t.e.ctx, wait)
+		if t.e.ctx.Err() != nil {
+			break // the next hub closes it
+		}
+	}
+	t.e.tell(t, event.TurnEnded, end)
+}
+
+// conclude closes the calls of a turn and ends it.
+func (b *book) conclude(ctx context.Context, id string, end End, result func(*TurnCall) *Result) error {
+	b.write.Lock()
+	defer b.write.Unlock()
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	now := b.now()
+	for _, c := range now.open() {
+		if c.Status == CallIsAsked {
+			// Whoever sees the question has to see that it is over.
+			if err := b.append(ctx, aborted(id, &c)); err != nil {
+				return err
+			}
+		}
+		if err := b.append(ctx, &Event{Type: CallDone, Turn: id, Result: result(&c)}); err != nil {
+			return err
+		}
+	}
+	if now.Turn != nil {
+		end.Steps, end.Usage, end.Cost = now.Turn.Steps, now.Turn.Usage, now.Turn.Cost
+	}
+	return b.append(ctx, &Event{Type: TurnEnded, Turn: id, End: &end})
+}
+
+// leftover is the result of a call that the end of its turn left open.
+func (b *book) leftover(c *TurnCall, reason string) *Result {
+	r := &Result{Call: c.ID, Name: c.Name, IsError: true, Status: Cancelled}
+	began := c.Status == CallIsStarted
+	switch {
+	case reason == ReasonInterrupted && began:
+		r.Status, r.Content = Interrupted, "the hub stopped while this ran; whether it took effect is not known"
+	case reason == ReasonInterrupted:
+		r.Status, r.Content = Interrupted, "not called: the hub stopped before"
+	case reason == ReasonAborted && began:
+		r.Content = "cancelled: the user stopped this while it ran; whether it took effect is not known"
+	case reason == ReasonAborted:
+		r.Content = "cancelled: not called, the user stopped before"
+	case began:
+		r.Content = "the turn ended while this ran; whether it took effect is not known"
+	default:
+		r.Content = "not called: the turn ended before"
+	}
+	return r
+}
+
+// mend closes what a hub that is no more left open.
+func (b *book) mend(ctx context.Context) error {
+	now := b.now()
+	if now.Turn == nil {
+		return nil
+	}
+	end := End{Reason: ReasonInterrupted, Model: now.Turn.Model, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String()}
+	err := b.conclude(ctx, now.Turn.ID, end, func(c *TurnCall) *Result { return b.leftover(c, ReasonInterrupted) })
+	if errors.Is(err, errTaken) {
+		return nil
+	}
+	return err
+}
+
+// resume goes on with what the log has unfinished.
+func (c *Conversation) resume(ctx context.Context) error {
+	b, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.free()
+	now := b.now()
+	c.e.mu.Lock()
+	if c.busy = false; c.who == nil {
+		c.who, c.name = c.e.principal(now.Principal), now.Session
+	}
+	c.e.mu.Unlock()
+	if len(now.Queue) > 0 {
+		c.work()
+	}
+	return nil
+}
+
+// tell puts a turn among the events of the hub.
+func (e *Engine) tell(t *turn, kind string, end *End) {
+	if e.opts.Events == nil {
+		return
+	}
+	r := event.Record{Type: kind, Session: t.session, Agent: t.agent.Name, Run: t.id}
+	if t.who != nil {
+		r.Principal = t.who.Name
+	}
+	if end == nil {
+		r.Data = map[string]any{"model": t.model.Name}
+	} else {
+		r.Kind, r.TookUS = end.Reason, time.Since(t.begun).Microseconds()
+		s := t.b.now()
+		r.Data = map[string]any{"model": end.Model, "reason": end.Reason, "seq": s.Seq, "cost": end.Cost}
+		if end.Reason == ReasonFailed {
+			r.Level = "warning"
+		}
+	}
+	e.opts.Events.Emit(r)
+}

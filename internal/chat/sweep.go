@@ -1,0 +1,125 @@
+package chat
+
+import (
+	"context"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/session"
+)
+
+// sweepEvery is how often conversations are looked at.
+const sweepEvery = 15 * time.Second
+
+func (e *Engine) sweeps() {
+	tick := time.NewTicker(min(sweepEvery, max(e.opts.Idle/2, time.Millisecond)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case now := <-tick.C:
+			e.Sweep(e.ctx, now)
+		}
+	}
+}
+
+// Sweep gives back the memory of conversations that nobody uses, and forgets
+// those that are over at the given time. A conversation lives as long as its
+// Session; if the Session holds nothing else, as long as it is used itself.
+func (e *Engine) Sweep(ctx context.Context, now time.Time) {
+	kept := map[string]bool{}
+	if e.opts.Sessions != nil {
+		for _, s := range e.opts.Sessions.All(func(string) bool { return true }) {
+			kept[s.ID()] = true
+		}
+	}
+	for _, c := range e.all() {
+		unused := now.Sub(time.Unix(0, c.used.Load()))
+		if e.opts.Expire > 0 && unused > e.opts.Expire && !kept[c.id] && c.unused() {
+			if err := c.forget(ctx); err != nil && ctx.Err() == nil {
+				e.opts.Logger.Warn("a conversation that is over could not be forgotten yet", "session", c.id, "err", err)
+				if fault.Is(err, fault.Storage) {
+					return // nor can the others
+				}
+			}
+			continue
+		}
+		if unused > e.opts.Idle {
+			c.put(nil)
+		}
+	}
+}
+
+func (e *Engine) all() []*Conversation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]*Conversation, 0, len(e.convs))
+	for _, c := range e.convs {
+		out = append(out, c)
+	}
+	return out
+}
+
+// unused reports whether nobody has the conversation in hand.
+func (c *Conversation) unused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users == 0 && !c.looped
+}
+
+// sessionChanged forgets the conversation of a Session that is over.
+func (e *Engine) sessionChanged(ch session.Change) {
+	if !ch.Ended {
+		return
+	}
+	e.mu.Lock()
+	c := e.convs[ch.Session.ID()]
+	closed := e.closed
+	if c != nil && !closed {
+		e.wg.Add(1) // with mu held, so that Close waits for it
+	}
+	e.mu.Unlock()
+	if c == nil || closed {
+		return
+	}
+	go func() {
+		defer e.wg.Done()
+		if err := c.forget(e.ctx); err != nil && e.ctx.Err() == nil {
+			e.opts.Logger.Warn("the conversation of a session that is over could not be forgotten yet", "session", c.id, "err", err)
+		}
+	}()
+}
+
+// Forget ends the conversation and removes all that was said.
+func (c *Conversation) Forget(ctx context.Context) error { return c.forget(context.WithoutCancel(ctx)) }
+
+// forget ends what runs, tells who watches, and removes the log. The next
+// Conversation of the Session is a new one.
+func (c *Conversation) forget(ctx context.Context) error {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	c.mu.Lock()
+	c.ended = true
+	b := c.book
+	if c.cancel != nil {
+		c.cancel(errAborted)
+	}
+	c.mu.Unlock()
+	if b == nil {
+		b = c.e.book(c.id)
+	}
+	b.finish(ErrEnded)
+	b.write.Lock()
+	err := b.ledger.purge(ctx)
+	b.write.Unlock()
+	if err != nil {
+		return err // it stays known, and the next sweep tries again
+	}
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	if c.e.convs[c.id] == c {
+		delete(c.e.convs, c.id)
+	}
+	return nil
+}
