@@ -74,6 +74,13 @@ func (d *Door) above(c *Call) ([]string, error) {
 	return k.Calls, nil
 }
 
+// Signed reports whether a chain is one that this hub has signed, for faces
+// where one of another hub may come along.
+func (d *Door) Signed(text string) bool {
+	var k chain
+	return d.key.Open(chainPrefix, text, &k) == nil
+}
+
 // ReadChain returns the calls of a chain, outermost first, for an agent that
 // wants to know which of its own calls another comes of. Only the hub that
 // signed the chain can tell whether it is true.
