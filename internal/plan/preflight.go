@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/schema"
+	"github.com/stoahub/stoa/internal/session"
+)
+
+// Tool is what is known of a tool that a plan calls.
+type Tool struct {
+	Name       string       // as it is offered
+	Upstream   string       // whose it is
+	Input      *schema.Lazy // nil: anything
+	ReadOnly   bool
+	Idempotent bool
+	Denied     string // why it may not be called; empty if it may
+}
+
+// Lookup finds a tool by any of the names that are accepted. A fault says why
+// there is none.
+type Lookup func(name string) (Tool, error)
+
+// Preflight says what would keep a run of a plan from being made, as far as
+// that can be told before anything is called: tools that do not exist or may
+// not be called, and arguments that do not fit. values returns what is known of
+// a reference already; nil means that it is not.
+func Preflight(p *Plan, find Lookup, values func(session.Reference) []byte) []Problem {
+	var out []Problem
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		at := fmt.Sprintf("/steps/%d", i)
+		out = append(out, within(preflightCall(at, "tool", s.Called(), s.Args, find, values), s.ID)...)
+		if s.Fallback != nil && s.Fallback.Tool != "" {
+			out = append(out, within(preflightCall(at+"/fallback", "tool", s.Fallback.Tool, s.Fallback.Args, find, values), s.ID)...)
+		}
+		if s.Compensate != nil {
+			out = append(out, within(preflightCall(at+"/compensate", "tool", s.Compensate.Tool, s.Compensate.Args, find, values), s.ID)...)
+		}
+	}
+	return out
+}
+
+func preflightCall(at, member, name string, args json.RawMessage, find Lookup, values func(session.Reference) []byte) []Problem {
+	tool, err := find(name)
+	if err != nil {
+		f := fault.Of(err)
+		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Text()), Hint: f.Advice()}}
+	}
+	if tool.Denied != "" {
+		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s may not be called: %s", name, tool.Denied)}}
+	}
+	if tool.Input == nil {
+		return nil
+	}
+	s, err := tool.Input.Get()
+	if err != nil {
+		return nil // such a tool works, unchecked
+	}
+	var out []Problem
+	for _, f := range faults(s, args, values) {
+		p := Problem{Pointer: at + "/args" + f.Pointer, Message: f.Message}
+		if f.Close != "" {
+			p.Hint = "Is " + f.Close + " meant?"
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// placeholders stand for what is not known yet, one of each type: what is wrong
+// whatever the value will be is wrong with all of them.
+var placeholders = []string{`"x"`, `1`, `0.5`, `true`, `null`, `{}`, `[]`}
+
+// faults are those of arguments that do not depend on what is not known yet.
+func faults(s *schema.Schema, args []byte, values func(session.Reference) []byte) []schema.Fault {
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	var open []string
+	eachReference(args, func(pointer, text string) {
+		if ref, _ := session.ParseReference(text); values(ref) == nil {
+			open = append(open, pointer)
+		}
+	})
+	try := func(placeholder string) []schema.Fault {
+		full, _, err := session.Resolve(args, 8<<20, func(r session.Reference) ([]byte, error) {
+			if v := values(r); v != nil {
+				return v, nil
+			}
+			return []byte(placeholder), nil
+		})
+		if err != nil {
+			return nil // told when it is called
+		}
+		return s.Validate(full)
+	}
+	found := try(placeholders[0])
+	if len(open) == 0 {
+		return found
+	}
+	found = slices.DeleteFunc(found, func(f schema.Fault) bool {
+		return slices.ContainsFunc(open, func(at string) bool { return f.Pointer == at || strings.HasPrefix(f.Pointer, at+"/") })
+	})
+	for _, ph := range placeholders[1:] {
+		if len(found) == 0 {
+			break
+		}
+		others := try(ph)
+		found = slices.DeleteFunc(found, func(f schema.Fault) bool {
+			return !slices.ContainsFunc(others, func(o schema.Fault) bool { return o.Pointer == f.Pointer && o.Message == f.Message })
+		})
+	}
+	return found
+}
