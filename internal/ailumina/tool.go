@@ -24,14 +24,21 @@ const (
 // circle come to an end.
 const HeaderChain = "Stoa-Chain"
 
-// Tools is the list of that one tool, with a description; empty means
-// ToolDescription.
-func Tools(description string) []byte {
+// What is known of an agent: of one elsewhere nothing, and of one whose tools
+// are each decided upon by themselves that to ask it destroys nothing.
+const (
+	Foreign  = `{"openWorldHint":true}`
+	Governed = `{"destructiveHint":false,"openWorldHint":true}`
+)
+
+// Tools is the list of that one tool, with a description, empty meaning
+// ToolDescription, and with annotations.
+func Tools(description, annotations string) []byte {
 	if description == "" {
 		description = ToolDescription
 	}
 	out := wire.AppendString([]byte(`{"tools":[{"name":"`+ToolName+`","title":"Chat","description":`), description)
-	return append(out, `,"inputSchema":`+ToolInput+`,"annotations":{"openWorldHint":true}}]}`...)
+	return append(out, `,"inputSchema":`+ToolInput+`,"annotations":`+annotations+`}]}`...)
 }
 
 // DecodeArguments makes a question of the arguments of the tool, which fit its

@@ -58,7 +58,7 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 	case "initialize", "server/discover":
 		return mcp.Introduce(req.Client, []byte(`{"tools":{}}`), mcp.ServerInfo(a.name, a.name), "")
 	case "tools/list":
-		return answer(req, ailumina.Tools(""))
+		return answer(req, ailumina.Tools("", ailumina.Foreign))
 	case "tools/call":
 		if name, _ := req.Text("name"); name != ailumina.ToolName {
 			return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")

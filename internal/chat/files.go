@@ -1,5 +1,3 @@
-// Package chat owns conversations with models, the agents that hold them and
-// the files that they speak of.
 package chat
 
 import (

@@ -1,0 +1,161 @@
+package chat
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stoahub/stoa/internal/ailumina"
+)
+
+// Pace is how long words may wait for the end of their sentence.
+const Pace = 250 * time.Millisecond
+
+// Speech makes of the events of a turn what an agent says to those who asked
+// it: sentences, and which tools it uses. Put together, the sentences are the
+// answer. Words are told when their sentence is over, when they have waited for
+// Pace, and before anything else is told.
+type Speech struct {
+	out func(ailumina.Event)
+
+	mu      sync.Mutex
+	waiting []byte // said and not told yet
+	timer   *time.Timer
+	over    bool
+	text    strings.Builder
+	seq     uint64 // the part that is being said, and how much of it was heard
+	heard   int
+	apart   bool // what comes next is another message
+	running map[string]string
+}
+
+// NewSpeech returns a Speech that tells out, one thing at a time. End ends it.
+func NewSpeech(out func(ailumina.Event)) *Speech {
+	s := &Speech{out: out, running: map[string]string{}}
+	s.timer = time.AfterFunc(time.Hour, s.late)
+	s.timer.Stop()
+	return s
+}
+
+// Hear takes an event of the turn.
+func (s *Speech) Hear(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e.Type {
+	case TextPart:
+		s.say(s.news(e))
+	case AnswerDone:
+		s.tell()
+		s.apart = true
+	case ModelRetry:
+		// What was told cannot be taken back, but what comes now is no
+		// continuation of it.
+		s.tell()
+		s.apart = s.apart || e.Retry != nil && e.Retry.Discard
+	case CallStarted:
+		s.tell()
+		s.running[e.Call.ID] = e.Call.Name
+		s.out(ailumina.Event{Kind: ailumina.ToolRunning, Tool: e.Call.Name})
+	case CallDone:
+		if name, ok := s.running[e.Result.Call]; ok {
+			s.tell()
+			delete(s.running, e.Result.Call)
+			s.out(ailumina.Event{Kind: ailumina.ToolComplete, Tool: name})
+		}
+	}
+}
+
+// End tells what is left and returns the whole answer.
+func (s *Speech) End() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell()
+	s.over = true
+	return s.text.String()
+}
+
+// news is what of a part's text was not heard before.
+func (s *Speech) news(e Event) string {
+	if e.Seq != s.seq {
+		s.seq, s.heard = e.Seq, 0
+	}
+	old := min(max(s.heard-e.Offset, 0), len(e.Text))
+	s.heard = max(s.heard, e.Offset+len(e.Text))
+	return e.Text[old:]
+}
+
+// say takes words, and tells the sentences that are over.
+func (s *Speech) say(text string) {
+	if text == "" {
+		return
+	}
+	if s.apart {
+		s.apart = false
+		if soFar := s.text.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
+			text = "\n\n" + text
+		}
+	}
+	s.text.WriteString(text)
+	if len(s.waiting) == 0 {
+		s.timer.Reset(Pace)
+	}
+	s.waiting = append(s.waiting, text...)
+	s.tellUpTo(sentences(s.waiting))
+}
+
+// late tells what has waited long enough.
+func (s *Speech) late() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.tell()
+	}
+}
+
+func (s *Speech) tell() { s.tellUpTo(len(s.waiting)) }
+
+func (s *Speech) tellUpTo(n int) {
+	if n == 0 {
+		return
+	}
+	text := string(s.waiting[:n])
+	s.waiting = append(s.waiting[:0], s.waiting[n:]...)
+	if s.timer.Stop(); len(s.waiting) > 0 {
+		s.timer.Reset(Pace)
+	}
+	s.out(ailumina.Event{Kind: ailumina.Sentence, Text: text})
+}
+
+// sentences is how much of a text is whole sentences, with the spaces after
+// them. The end of one is known when something follows it: 3.14 is none.
+func sentences(text []byte) int {
+	end := 0
+	for i := len(text) - len(bytes.TrimLeftFunc(text, unicode.IsSpace)); i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		i += n
+		switch r {
+		case '\n', '。', '！', '？':
+			end = i
+		case '.', '!', '?', '…', ':':
+			j := i
+			for j < len(text) && strings.IndexByte(`.!?")'*_]`, text[j]) >= 0 {
+				j++
+			}
+			k := j
+			for k < len(text) {
+				space, n := utf8.DecodeRune(text[k:])
+				if !unicode.IsSpace(space) {
+					break
+				}
+				k += n
+			}
+			if k > j {
+				end, i = k, k
+			}
+		}
+	}
+	return end
+}
