@@ -1,0 +1,121 @@
+package chatws
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/ailumina"
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// AgentOptions bound the sockets of agents. The zero value has the defaults.
+type AgentOptions struct {
+	FrameBytes int           // of a question; 0 means 10 MiB
+	Write      time.Duration // for a client to take one message; 0 means 30 s
+	Beat       time.Duration // between two pings; 0 means 30 s
+	Most       int           // sockets of one principal; 0 means 64
+	// Silence is after how long an empty sentence says that the agent is still
+	// at work: clients give up one of which they hear nothing. 0 means 10 s.
+	Silence time.Duration
+	// Signed reports whether a chain of calls is one that this hub has signed.
+	// Others are passed over, as those of another hub are; nil passes over all.
+	Signed func(chain string) bool
+	Logger *slog.Logger // nil discards
+}
+
+func (o *AgentOptions) defaults() {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&o.Write, 30 * time.Second}, {&o.Beat, 30 * time.Second}, {&o.Silence, 10 * time.Second}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if o.FrameBytes == 0 {
+		o.FrameBytes = ailumina.MessageBytes
+	}
+	if o.Most == 0 {
+		o.Most = 64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Agents serves the agents of an Engine at /ws/{agent}, in the protocol of
+// package ailumina. A socket takes questions one after the other; nothing is
+// kept between them. When the client leaves, what runs for it is aborted.
+type Agents struct {
+	engine *chat.Engine
+	opts   AgentOptions
+	gate   *gate
+}
+
+// NewAgents serves the agents of e. Close and Wait end it.
+func NewAgents(e *chat.Engine, o AgentOptions) *Agents {
+	o.defaults()
+	return &Agents{engine: e, opts: o, gate: newGate(o.Most)}
+}
+
+// Close lets every socket end when it has answered the question it is at.
+func (a *Agents) Close() { a.gate.close() }
+
+// Wait waits, after Close, until the sockets are closed or ctx ends.
+func (a *Agents) Wait(ctx context.Context) { a.gate.wait(ctx) }
+
+// Serve serves the agent that the path names. An error is for the client, to
+// whom nothing has been written.
+func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	name, err := a.find(who, r.PathValue("agent"))
+	if err != nil {
+		return err
+	}
+	leave, err := a.gate.enter(who.Name)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	l, err := accept(w, r, a.opts.FrameBytes, a.opts.Write)
+	if err != nil {
+		return nil // the client has been told
+	}
+	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{Who: who}}
+	if chain := r.Header.Get(ailumina.HeaderChain); a.opts.Signed != nil && a.opts.Signed(chain) {
+		c.from.Chain = chain
+	}
+	c.serve()
+	return nil
+}
+
+// find returns the name of an agent, in whatever case the client writes it, or
+// says which there are.
+func (a *Agents) find(who *auth.Principal, name string) (string, error) {
+	if agent, err := a.engine.Agent(name); err == nil && allowed(who, agent.Name) {
+		return agent.Name, nil
+	}
+	names := []string{}
+	for _, agent := range a.engine.Agents() {
+		if allowed(who, agent.Name) {
+			names = append(names, agent.Name)
+		}
+	}
+	slices.Sort(names)
+	f := fault.New(fault.UnknownAgent, "", "Agent '%s' not found", clip(name)).With("agents", names)
+	if f.Hint = "There is none that you may use."; len(names) > 0 {
+		f.Hint = among(name, "There are", names)
+	}
+	return "", f
+}
+
+// allowed reports whether a principal may use an agent, by the name that the
+// agent has among the upstreams.
+func allowed(who *auth.Principal, agent string) bool {
+	return who.Scopes.Allows(agent) || who.Scopes.Allows(strings.ToLower(agent))
+}
