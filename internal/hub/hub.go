@@ -23,10 +23,12 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/gateway"
+	"github.com/stoahub/stoa/internal/llm/models"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/router"
+	"github.com/stoahub/stoa/internal/sample"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -73,6 +75,8 @@ type Hub struct {
 	endpoint    *mcp.Endpoint
 	door        *call.Door
 	desk        *policy.Desk
+	models      atomic.Pointer[models.Set]
+	sampling    *sample.Host
 	tasks       *call.Tasks
 	environ     []string // Options.Environ
 	ready       readiness
@@ -161,6 +165,10 @@ func (h *Hub) openDomain(Options) error {
 	if err := h.openPolicy(); err != nil {
 		return err
 	}
+	if err := h.openModels(); err != nil {
+		return err
+	}
+	h.openSampling()
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
 	h.door.LogTo(h.logger("call"))

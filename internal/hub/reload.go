@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/llm/models"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -56,6 +57,7 @@ type plan struct {
 	limits  bool
 	pool    bool
 	policy  bool
+	models  *models.Set
 }
 
 // Reload makes cfg the configuration in effect, or refuses it whole: an error
@@ -92,7 +94,11 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 	if len(stuck) > 0 {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("%s cannot change while the hub runs; nothing was changed", strings.Join(stuck, ", ")), Hint: "Undo that part of the change, or start the hub again."}
 	}
-	p := &plan{}
+	set, err := h.makeModels(cfg)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: err.Error() + "; nothing was changed", Hint: "Correct that part of the config."}
+	}
+	p := &plan{models: set}
 	for _, o := range h.options(cfg) {
 		before := enabled(old, o.Name)
 		switch {
@@ -116,6 +122,9 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 	if !reflect.DeepEqual(old.Modules, cfg.Modules) {
 		p.modules = true
 		p.changes = append(p.changes, Change{What: "modules", Action: "changed"})
+	}
+	if !reflect.DeepEqual(old.Models, cfg.Models) {
+		p.changes = append(p.changes, Change{What: "models", Action: "changed"})
 	}
 	if old.Session != cfg.Session {
 		p.session = true
@@ -149,7 +158,9 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 	log := h.logger("upstream")
 	for i := range cfg.Servers {
 		if s := &cfg.Servers[i]; s.Enabled {
-			all = append(all, upstreamOptions(cfg, s, h.environ, log))
+			o := upstreamOptions(cfg, s, h.environ, log)
+			o.Sampling = h.samplingOf(s)
+			all = append(all, o)
 		}
 	}
 	return all
@@ -157,6 +168,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 
 // apply does what was planned. Nothing in it waits for an upstream.
 func (h *Hub) apply(p *plan, cfg *config.Config) error {
+	h.models.Store(p.models)
 	h.hideSecrets(h.config(), cfg) // retired servers may still say the old ones
 	for _, name := range p.remove {
 		h.pool.Retire(name)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ type Model struct {
 	llm.Model
 	Name string // its name in the config
 	Says string // what servers are told that it is, as its provider names it; empty means Name
+	// Unready models lack something that has to be configured first: who would
+	// like one is given another.
+	Unready bool
 }
 
 // Request is what a server asks of a model.
@@ -29,6 +33,8 @@ type Request struct {
 	Model     string // the name of the one that the server is to have; empty for what it would like, or else the default
 	Principal string // on whose behalf the server works
 	Session   string // of the call that it works on; empty for none
+	Agent     string // the hub's own agent whose model called; empty for a client
+	Client    string // how the client names itself, for people
 	Call      string // what was called, for people
 	Params    []byte // valid until Answer returns
 }
@@ -39,8 +45,9 @@ type Options struct {
 	Models func() []Model
 	// Desk is where people are asked.
 	Desk *policy.Desk
-	// Rules returns the hub's rules; nil means that there are none.
-	Rules func() policy.Rules
+	// Rules returns the rules for the calls of an agent, or with "" of clients,
+	// those that count first at the front; nil means that there are none.
+	Rules func(agent string) []policy.Rules
 
 	MaxTokens int           // of an answer; 0 means 4096
 	MaxBytes  int           // of a request; 0 means 1 MiB
@@ -58,7 +65,7 @@ func New(o Options) *Host {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	if o.Rules == nil {
-		o.Rules = func() policy.Rules { return policy.Rules{} }
+		o.Rules = func(string) []policy.Rules { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -114,7 +121,7 @@ func (h *Host) choose(name string, p *params) (Model, error) {
 	for _, hint := range p.Preferences.Hints {
 		want := strings.ToLower(hint.Name)
 		for _, m := range models {
-			if want != "" && (strings.Contains(strings.ToLower(m.Name), want) || strings.Contains(strings.ToLower(m.Says), want)) {
+			if want != "" && !m.Unready && (strings.Contains(strings.ToLower(m.Name), want) || strings.Contains(strings.ToLower(m.Says), want)) {
 				return m, nil
 			}
 		}
@@ -125,13 +132,15 @@ func (h *Host) choose(name string, p *params) (Model, error) {
 // allowed asks whoever is to allow the request. It returns the request as a
 // person changed it, or nil.
 func (h *Host) allowed(ctx context.Context, m Model, r Request) (edited json.RawMessage, err error) {
-	rules := h.o.Rules()
-	if rules.Default == policy.Allow {
-		rules.Default = "" // that is said of tools
+	rules := slices.Clone(h.o.Rules(r.Agent))
+	for i := range rules {
+		if rules[i].Default == policy.Allow {
+			rules[i].Default = "" // that is said of tools
+		}
 	}
 	subject := policy.Subject{Tool: Ref(r.Server), Upstream: r.Server, Ref: Ref(r.Server)}
 	// Whichever face the call came by: no client asks its user for this.
-	v := policy.Decide(subject, policy.Chat, rules)
+	v := policy.Decide(subject, policy.Chat, rules...)
 	switch v.Action {
 	case policy.Allow:
 		return nil, nil
@@ -139,7 +148,7 @@ func (h *Host) allowed(ctx context.Context, m Model, r Request) (edited json.Raw
 		return nil, denied(v.Reason)
 	}
 	dec, err := h.o.Desk.Ask(ctx, policy.Approval{
-		Kind: policy.KindSampling, Principal: r.Principal, Session: r.Session,
+		Kind: policy.KindSampling, Principal: r.Principal, Session: r.Session, Agent: r.Agent, Client: r.Client,
 		Tool: mcp.MethodSample, Upstream: r.Server, Ref: Ref(r.Server), Args: bytes.Clone(r.Params),
 		Reason: "the server asks the model " + m.Name + " while it works on " + r.Call,
 	}, nil)

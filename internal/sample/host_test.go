@@ -37,7 +37,7 @@ func stage(t *testing.T, rules policy.Rules, models ...Model) (*Host, *policy.De
 		t.Fatal(err)
 	}
 	t.Cleanup(desk.Close)
-	return New(Options{Models: func() []Model { return models }, Desk: desk, Rules: func() policy.Rules { return rules }}), desk
+	return New(Options{Models: func() []Model { return models }, Desk: desk, Rules: func(string) []policy.Rules { return []policy.Rules{rules} }}), desk
 }
 
 func says(text string, extra string) Request {
@@ -50,7 +50,9 @@ var allow = policy.Rules{Rules: []policy.Rule{{Tools: []string{"up:sampling"}, A
 func TestAnswers(t *testing.T) {
 	fast := scripted(t, "fast", "", 0)
 	slow := scripted(t, "slow", "", 0)
-	h, _ := stage(t, allow, fast, slow)
+	keyless := scripted(t, "keyless-slow", "", 0)
+	keyless.Unready = true
+	h, _ := stage(t, allow, fast, keyless, slow)
 	for name, tc := range map[string]struct {
 		r    Request
 		want string
@@ -124,7 +126,7 @@ func TestPeopleDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, desk := stage(t, policy.Rules{Default: policy.Allow}, scripted(t, "m", "", 0)) // which is said of tools
 			defer desk.Attend("ann", "s1")()
-			changed := desk.Changed()
+			_, changed := desk.Changed()
 			type answer struct {
 				out []byte
 				err error
@@ -216,7 +218,7 @@ func TestEndsWithTheCall(t *testing.T) {
 	defer desk.Attend("ann", "")()
 	asking := New(Options{Models: h.o.Models, Desk: desk})
 	ctx, cancel = context.WithCancelCause(t.Context())
-	changed := desk.Changed()
+	_, changed := desk.Changed()
 	go func() {
 		_, err := asking.Answer(ctx, says("echo hello", ""))
 		done <- err

@@ -29,6 +29,7 @@ type Sampling struct {
 type Sample struct {
 	Client  *mcp.Client // on whose behalf the server works
 	Session string      // the Session of the call; empty for none
+	Agent   string      // the hub's own agent whose model called; empty for a client
 	Method  string      // of the call
 	Name    string      // of the tool, prompt or resource that was called for, as the server names it
 	Params  []byte      // valid until Answer returns
@@ -78,7 +79,7 @@ func (u *Upstream) host(o *mcp.Outgoing, era mcp.Era, w *watch) (asked *atomic.I
 	if answer == nil {
 		return asked, nil
 	}
-	s := Sample{Client: o.Client, Session: cmp.Or(o.Asked.Session, o.Client.Connection), Method: o.Method, Name: o.Name}
+	s := Sample{Client: o.Client, Session: cmp.Or(o.Asked.Session, o.Client.Connection), Agent: o.Asked.Agent, Method: o.Method, Name: o.Name}
 	o.Sampler.Answer = func(ctx context.Context, params []byte) (mcp.Response, error) {
 		if asked.Add(1) > maxSamples {
 			return mcp.Response{}, fault.New(fault.Limit, u.opts.Name, "the server asked for a model %d times during one call", maxSamples)

@@ -1,0 +1,26 @@
+package hub
+
+import (
+	"fmt"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/llm/models"
+)
+
+// makeModels makes the models of a config. It asks nothing of any of them.
+func (h *Hub) makeModels(cfg *config.Config) (*models.Set, error) {
+	set, err := models.New(cfg, models.Options{Logger: h.logger("llm")})
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	return set, nil
+}
+
+// openModels makes the models that the hub begins with.
+func (h *Hub) openModels() error {
+	set, err := h.makeModels(h.cfg)
+	if err == nil {
+		h.models.Store(set)
+	}
+	return err
+}
