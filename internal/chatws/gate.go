@@ -10,17 +10,19 @@ import (
 // gate counts those who are connected, each principal's for itself, and tells
 // them when the hub stops.
 type gate struct {
-	most    int
-	closing chan struct{}
+	most int
+	ctx  context.Context // ends when the hub stops
+	end  context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	open   map[string]int // by the name of the principal
-	wg     sync.WaitGroup
+	mu   sync.Mutex
+	open map[string]int // by the name of the principal
+	wg   sync.WaitGroup
 }
 
 func newGate(most int) *gate {
-	return &gate{most: most, closing: make(chan struct{}), open: map[string]int{}}
+	g := &gate{most: most, open: map[string]int{}}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	return g
 }
 
 // errClosing refuses those who come when the hub stops.
@@ -31,7 +33,7 @@ var errClosing = fault.New(fault.Unreachable, "", "the hub is stopping")
 func (g *gate) enter(principal string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.ctx.Err() != nil {
 		return nil, errClosing
 	}
 	if g.open[principal] >= g.most {
@@ -55,10 +57,7 @@ func (g *gate) enter(principal string) (leave func(), err error) {
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.closed {
-		g.closed = true
-		close(g.closing)
-	}
+	g.end()
 }
 
 // wait waits until all have gone or ctx ends.

@@ -117,6 +117,9 @@ func (l *link) cut() { l.raw.Close() }
 // finish makes next return an error. Sending goes on.
 func (l *link) finish() { _ = l.raw.SetReadDeadline(time.Unix(1, 0)) } // a closed one needs none
 
+// hurry gives the client a last moment to take what is being sent.
+func (l *link) hurry() { _ = l.raw.SetWriteDeadline(time.Now().Add(goodbye)) } // as above
+
 // close says goodbye and waits a moment for the answer. Nobody may be in next.
 func (l *link) close(code websocket.StatusCode, reason string) {
 	_ = l.raw.SetReadDeadline(time.Now().Add(goodbye)) // as above

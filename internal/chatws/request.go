@@ -30,9 +30,10 @@ const (
 	sayEdit    = "edit"
 )
 
-// The bounds of what a client says, in bytes. The text has Options.TextBytes.
+// The bounds of what a client says, in bytes. The text has those of the frame.
 const (
-	maxName   = 256 // agents, files, turns, approvals, keys, Sessions
+	maxName   = 256 // agents, files, turns, approvals, Sessions
+	maxKey    = 200
 	maxReason = 4096
 )
 
@@ -42,6 +43,7 @@ type request struct {
 	Type string
 
 	Session string // of a body: a socket has one already
+	Follow  bool   // of a body: there may be nothing to send
 
 	Text   string // message
 	Agent  string
@@ -96,8 +98,8 @@ const example = `{"type":"message","payload":{"text":"Hello"}}`
 
 // parseBody reads the body of a POST: what would be the payload of a frame of
 // that type, with the Session in sessionId.
-func parseBody(b []byte, kind string, textBytes int) (request, *fault.Error) {
-	q := request{Type: kind}
+func parseBody(b []byte, kind string, follow bool, textBytes int) (request, *fault.Error) {
+	q := request{Type: kind, Follow: follow}
 	if f := validJSON(b, "the body"); f != nil {
 		return q, f
 	}
@@ -114,13 +116,13 @@ func parseBody(b []byte, kind string, textBytes int) (request, *fault.Error) {
 func (q *request) read(m *members, textBytes int) {
 	switch q.Type {
 	case askMessage:
-		q.Text = m.text("text", true, textBytes)
-		if m.err == nil && strings.TrimSpace(q.Text) == "" {
+		q.FileID = m.text("fileId", false, maxName)
+		q.Text = m.text("text", q.FileID == "" && !q.Follow, textBytes)
+		if m.err == nil && q.FileID == "" && !q.Follow && strings.TrimSpace(q.Text) == "" {
 			m.fail("text", "the text is empty: there is nothing to answer")
 		}
 		q.Agent = m.text("agent", false, maxName)
-		q.FileID = m.text("fileId", false, maxName)
-		q.Key = m.text("key", false, maxName)
+		q.Key = m.text("key", false, maxKey)
 	case askAbort:
 		q.Turn = m.text("turn", false, maxName)
 		q.Queued = m.flag("queued")

@@ -68,7 +68,7 @@ var badFrames = []struct{ frame, kind, at, say string }{
 	{`{"type":"message","payload":{"text":"hi","agnet":"news"}}`, "invalid_params", "/payload/agnet", "Did you mean agent?"},
 	{`{"type":"message","payload":{"text":"hi","agent":{}}}`, "invalid_params", "/payload/agent", "an object"},
 	{`{"type":"message","payload":{"text":"` + strings.Repeat("x", 1001) + `"}}`, "too_large", "/payload/text", "1001 bytes, and may have 1000"},
-	{`{"type":"message","payload":{"text":"hi","key":"` + strings.Repeat("k", 257) + `"}}`, "too_large", "/payload/key", "257"},
+	{`{"type":"message","payload":{"text":"hi","key":"` + strings.Repeat("k", 201) + `"}}`, "too_large", "/payload/key", "201"},
 	{`{"type":"abort","payload":{"turn":1}}`, "invalid_params", "/payload/turn", "a number"},
 	{`{"type":"abort","payload":{"queued":"yes"}}`, "invalid_params", "/payload/queued", "true or false"},
 	{`{"type":"resume","payload":{}}`, "invalid_params", "/payload/after_seq", "missing"},
@@ -102,7 +102,7 @@ func TestParseBadFrames(t *testing.T) {
 }
 
 func TestParseBody(t *testing.T) {
-	got, f := parseBody([]byte(`{"sessionId":"s","text":"hi","key":"k"}`), askMessage, 100)
+	got, f := parseBody([]byte(`{"sessionId":"s","text":"hi","key":"k"}`), askMessage, false, 100)
 	if f != nil || got.Session != "s" || got.Text != "hi" || got.Key != "k" {
 		t.Errorf("%+v, %v", got, f)
 	}
@@ -112,7 +112,7 @@ func TestParseBody(t *testing.T) {
 		`[]`:                                         "an array",
 		``:                                           "not JSON",
 	} {
-		if _, f := parseBody([]byte(body), askMessage, 100); f == nil || !strings.Contains(f.Text()+f.Advice(), say) {
+		if _, f := parseBody([]byte(body), askMessage, false, 100); f == nil || !strings.Contains(f.Text()+f.Advice(), say) {
 			t.Errorf("%s: %v", body, f)
 		}
 	}
@@ -137,7 +137,7 @@ func FuzzParse(f *testing.F) {
 		if !json.Valid(b) {
 			t.Fatalf("%q is no JSON", b)
 		}
-		if len(q.Text) > 100 || len(q.Key) > maxName || q.Offset < 0 || q.Type == askMessage && strings.TrimSpace(q.Text) == "" {
+		if len(q.Text) > 100 || len(q.Key) > maxName || q.Offset < 0 || q.Type == askMessage && q.FileID == "" && strings.TrimSpace(q.Text) == "" {
 			t.Fatalf("%q: %+v", b, q)
 		}
 		if q.Args != nil && (q.Decision != sayEdit || q.Args[0] != '{' || !json.Valid(q.Args)) {
