@@ -21,9 +21,9 @@ const (
 	stateError        = "error"
 )
 
-// frame is what a client is sent. Text has a form of its own, which is the same
+// outgoing is a frame that a client is sent. Text has a form of its own, which is the same
 // on the wire.
-type frame struct {
+type outgoing struct {
 	Type    string     `json:"type"`
 	Seq     uint64     `json:"seq,omitempty"`
 	Time    *time.Time `json:"ts,omitempty"`
@@ -65,12 +65,12 @@ type status struct {
 
 // encode renders a frame. What we make can always be rendered, save a float
 // that is no number; then the frame says so.
-func encode(f frame) []byte {
+func encode(f outgoing) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(f); err != nil {
-		return encode(frame{Type: "error", Seq: f.Seq, Payload: map[string]string{"kind": fault.Internal.String(), "message": "a frame of type " + f.Type + " could not be encoded"}})
+		return encode(outgoing{Type: "error", Seq: f.Seq, Payload: map[string]string{"kind": fault.Internal.String(), "message": "a frame of type " + f.Type + " could not be encoded"}})
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
@@ -113,9 +113,9 @@ func frames(e *chat.Event, offset int) [][]byte {
 	case e.Type == chat.TextPart || e.Type == chat.ReasoningPart:
 		return [][]byte{appendText(nil, e, !e.Live, false)}
 	case e.Type == chat.CallStarted && e.Call != nil:
-		return [][]byte{encode(frame{Type: "status", Seq: e.Seq, Time: &e.Time, Turn: e.Turn, Call: e.Call.ID, Payload: processing(e.Call)})}
+		return [][]byte{encode(outgoing{Type: "status", Seq: e.Seq, Time: &e.Time, Turn: e.Turn, Call: e.Call.ID, Payload: processing(e.Call)})}
 	case e.Type == chat.CallDone && e.Result != nil:
-		return [][]byte{encode(frame{Type: "status", Seq: e.Seq, Time: &e.Time, Turn: e.Turn, Call: e.Result.Call, Payload: complete(e.Result)})}
+		return [][]byte{encode(outgoing{Type: "status", Seq: e.Seq, Time: &e.Time, Turn: e.Turn, Call: e.Result.Call, Payload: complete(e.Result)})}
 	case e.Type == chat.TurnEnded && e.End != nil && e.End.Text != "" && offset < len(e.End.Text):
 		// A client that knows the frames of the source alone sees why there is
 		// no answer. It is the first half of this event, so that who is cut
@@ -168,8 +168,8 @@ func structured(content string) json.RawMessage {
 
 // other is the frame of an event that the source does not know: its members
 // are the payload.
-func other(e *chat.Event) frame {
-	f := frame{Type: string(e.Type), Seq: e.Seq, Turn: e.Turn}
+func other(e *chat.Event) outgoing {
+	f := outgoing{Type: string(e.Type), Seq: e.Seq, Turn: e.Turn}
 	if !e.Time.IsZero() {
 		f.Time = &e.Time
 	}
@@ -217,13 +217,13 @@ func errorFrame(q request, f *fault.Error) []byte {
 			p[name] = v
 		}
 	}
-	return encode(frame{Type: "error", Payload: p})
+	return encode(outgoing{Type: "error", Payload: p})
 }
 
 // noticeFrame is a text of the hub's own, which is no part of the conversation:
 // it has no seq.
 func noticeFrame(text string) []byte {
-	return encode(frame{Type: "text", Payload: struct {
+	return encode(outgoing{Type: "text", Payload: struct {
 		Content string `json:"content"`
 		Notice  bool   `json:"notice"`
 	}{text, true}})

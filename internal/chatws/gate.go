@@ -10,9 +10,10 @@ import (
 // gate counts those who are connected, each principal's for itself, and tells
 // them when the hub stops.
 type gate struct {
-	most int
-	ctx  context.Context // ends when the hub stops
-	end  context.CancelFunc
+	most    int
+	ctx     context.Context // ends when the hub stops
+	end     context.CancelFunc
+	closing <-chan struct{} // of ctx
 
 	mu   sync.Mutex
 	open map[string]int // by the name of the principal
@@ -22,6 +23,7 @@ type gate struct {
 func newGate(most int) *gate {
 	g := &gate{most: most, open: map[string]int{}}
 	g.ctx, g.end = context.WithCancel(context.Background())
+	g.closing = g.ctx.Done()
 	return g
 }
 

@@ -85,7 +85,7 @@ func (h *Host) turnAway(l *link, session string, code websocket.StatusCode, err 
 	if f.Kind == fault.Internal {
 		code = websocket.StatusInternalError
 	}
-	_ = l.send(encode(frame{Type: "connection", Payload: connection{State: stateError, Message: f.Text(), Session: session, Kind: f.Kind.String(), Hint: f.Advice()}}))
+	_ = l.send(encode(outgoing{Type: "connection", Payload: connection{State: stateError, Message: f.Text(), Session: session, Kind: f.Kind.String(), Hint: f.Advice()}}))
 	l.close(code, f.Kind.String())
 }
 
@@ -140,7 +140,7 @@ func (s *socket) start(q url.Values) error {
 		hello.Approvals = append(hello.Approvals, a)
 		s.shown[a.ID] = a.Turn == ""
 	}
-	return s.l.send(encode(frame{Type: "connection", Payload: hello}))
+	return s.l.send(encode(outgoing{Type: "connection", Payload: hello}))
 }
 
 // whence reads a place from a query.
@@ -197,7 +197,7 @@ func (s *socket) serve() {
 	s.l.close(code, why)
 }
 
-func (s *socket) say(c connection) { _ = s.l.send(encode(frame{Type: "connection", Payload: c})) } // who has gone misses nothing
+func (s *socket) say(c connection) { _ = s.l.send(encode(outgoing{Type: "connection", Payload: c})) } // who has gone misses nothing
 
 // end makes the socket be closed, for the first reason that is given.
 func (s *socket) end(code websocket.StatusCode, why string) {
@@ -312,7 +312,7 @@ func (s *socket) do(ctx context.Context, q request) *fault.Error {
 	var err error
 	switch q.Type {
 	case askPing:
-		_ = s.l.send(encode(frame{Type: "pong"})) // reading fails if this does
+		_ = s.l.send(encode(outgoing{Type: "pong"})) // reading fails if this does
 		return nil
 	case askMessage:
 		return s.message(ctx, q)
@@ -334,7 +334,7 @@ func (s *socket) do(ctx context.Context, q request) *fault.Error {
 	if err != nil {
 		return s.h.explain(err)
 	}
-	_ = s.l.send(encode(frame{Type: "ack", Payload: ack})) // as above
+	_ = s.l.send(encode(outgoing{Type: "ack", Payload: ack})) // as above
 	return nil
 }
 
@@ -361,7 +361,7 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 	if q.Key != "" {
 		ack["key"] = q.Key
 	}
-	_ = s.l.send(encode(frame{Type: "ack", Payload: ack})) // as above
+	_ = s.l.send(encode(outgoing{Type: "ack", Payload: ack})) // as above
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (s *stream) run() error {
 	if s.pos.Seq > 0 || s.endless {
 		hello.State, hello.Message = stateReconnected, "The conversation goes on."
 	}
-	if s.write("", encode(frame{Type: "connection", Payload: hello})) != nil {
+	if s.write("", encode(outgoing{Type: "connection", Payload: hello})) != nil {
 		return nil
 	}
 	for !s.over() {
@@ -179,7 +179,7 @@ func (s *stream) broken(err error) {
 	if f.Kind == fault.Unreachable { // the hub stops
 		c.State = stateReconnecting
 	}
-	_ = s.write("", encode(frame{Type: "connection", Payload: c})) // who has gone misses nothing
+	_ = s.write("", encode(outgoing{Type: "connection", Payload: c})) // who has gone misses nothing
 }
 
 // write sends one frame.

@@ -42,7 +42,7 @@ func (s *socket) approvals() error {
 			continue
 		}
 		s.shown[a.ID] = true
-		if err := s.l.send(encode(frame{Type: string(chat.ApprovalAsked), Call: a.Call, Payload: map[string]policy.Approval{"approval": a}})); err != nil {
+		if err := s.l.send(encode(outgoing{Type: string(chat.ApprovalAsked), Call: a.Call, Payload: map[string]policy.Approval{"approval": a}})); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (s *socket) approvals() error {
 		if !outside {
 			continue
 		}
-		if err := s.l.send(encode(frame{Type: string(chat.ApprovalDecided), Payload: map[string]any{"approval": map[string]string{"id": id}}})); err != nil {
+		if err := s.l.send(encode(outgoing{Type: string(chat.ApprovalDecided), Payload: map[string]any{"approval": map[string]string{"id": id}}})); err != nil {
 			return err
 		}
 	}
@@ -75,5 +75,5 @@ func (s *socket) health() error {
 		names, st.Message = []string{}, "All servers work again."
 	}
 	st.Data, _ = json.Marshal(map[string][]string{"degraded": names}) // strings
-	return s.l.send(encode(frame{Type: "status", Payload: st}))
+	return s.l.send(encode(outgoing{Type: "status", Payload: st}))
 }
