@@ -31,6 +31,7 @@ type grammar struct {
 	Stop      stopCmd      `cmd:"" help:"Stop the hub that runs on the data folder."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools that are offered."`
 	Call      callCmd      `cmd:"" help:"Call a tool."`
+	Chat      chatCmd      `cmd:"" help:"Talk to a model that uses the tools."`
 	Resources resourcesCmd `cmd:"" help:"List resources, or read one."`
 	Prompts   promptsCmd   `cmd:"" help:"List prompts, or get one."`
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`

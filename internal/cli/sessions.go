@@ -79,6 +79,11 @@ func (c *sessionsListCmd) Run(ctx context.Context, s std) error {
 	if c.JSON {
 		return s.json(json.RawMessage(raw))
 	}
+	return showSessions(s, raw)
+}
+
+// showSessions prints the API's list of sessions.
+func showSessions(s std, raw []byte) error {
 	var list struct {
 		Sessions []session.Info `json:"sessions"`
 	}
@@ -137,12 +142,20 @@ func (c *sessionsShowCmd) Run(ctx context.Context, s std) error {
 	if c.JSON {
 		return s.json(json.RawMessage(raw))
 	}
+	if err := showSession(s, raw); err != nil {
+		return doing("show session", c.Name, err)
+	}
+	return nil
+}
+
+// showSession prints what the API says of one.
+func showSession(s std, raw []byte) error {
 	var shown struct {
 		Session session.Info    `json:"session"`
 		Values  []session.Value `json:"values"`
 	}
 	if err := json.Unmarshal(raw, &shown); err != nil {
-		return doing("show session", c.Name, err)
+		return err
 	}
 	i := shown.Session
 	head := fmt.Sprintf("%s of %s: %s, %s; made %s, used %s", i.Name, i.Principal, plural(i.Values, "value"), size(i.Bytes), i.Created.Local().Format("2006-01-02 15:04"), ago(i.Used))

@@ -37,18 +37,28 @@ func (c *toolsCmd) Run(ctx context.Context, s std) error {
 	if c.JSON {
 		return s.json(map[string]any{"tools": found})
 	}
-	slices.SortFunc(found, func(a, b json.RawMessage) int { return strings.Compare(parseTool(a).Name, parseTool(b).Name) })
-	if c.Long {
-		for _, raw := range found {
-			if err := s.text(parseTool(raw).long()); err != nil {
-				return err
-			}
-		}
-		return nil
+	if !c.Long {
+		return listTools(s, found, c.Filter)
 	}
+	sortTools(found)
+	for _, raw := range found {
+		if err := s.text(parseTool(raw).long()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortTools(list []json.RawMessage) {
+	slices.SortFunc(list, func(a, b json.RawMessage) int { return strings.Compare(parseTool(a).Name, parseTool(b).Name) })
+}
+
+// listTools prints tools, those that a filter has left if there is one.
+func listTools(s std, found []json.RawMessage, filter string) error {
+	sortTools(found)
 	if len(found) == 0 {
-		if c.Filter != "" {
-			s.note("no tool matches %q", c.Filter)
+		if filter != "" {
+			s.note("no tool matches %q", filter)
 		}
 		return nil
 	}

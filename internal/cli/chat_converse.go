@@ -1,0 +1,372 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// What is being asked on the line that is edited.
+const (
+	forWords   = "words"   // what to say next
+	forConsent = "consent" // whether a tool may be called
+	forArgs    = "args"    // with which arguments instead
+)
+
+const (
+	ctrlC = 3
+	enter = '\r'
+)
+
+var errTaken = errors.New("the question is not asked any more")
+
+// desk is a person at a terminal: the line that they edit, and the keys that
+// they press while there is none.
+type desk struct {
+	*talk
+	keys    *keyboard
+	pane    *pane
+	history *lineHistory
+	prompt  *question
+	early   []byte // keys that were pressed while nothing was asked
+	armed   bool   // the last key was Ctrl-C
+	leaving error  // set when the conversation is over for us; see errLeft
+}
+
+// errLeft means that the person has left.
+var errLeft = errors.New("left")
+
+// question is one to the person, and the line that is the answer.
+type question struct {
+	kind  string
+	about *askedApproval
+	line  *term.Terminal
+	feed  *feed
+	lines chan keyedIn
+}
+
+type keyedIn struct {
+	line string
+	err  error
+}
+
+// converse talks with a person at a terminal.
+func (t *talk) converse(ctx context.Context, tty *os.File) error {
+	keys, err := openKeyboard(tty)
+	if err != nil {
+		return failed(exitFailed, "Use a terminal, or give the text on the command line.", "read keys: %w", err)
+	}
+	defer keys.give()
+	p := newPane(t.std.out, !t.cmd.NoColor)
+	p.raw = true
+	t.view = newView(p, p, true)
+	t.human = true
+	t.sock.giveUp = 0 // the person can leave
+	d := &desk{talk: t, keys: keys, pane: p, history: &lineHistory{}}
+	return t.connected(ctx, d.run)
+}
+
+// run is the one goroutine that decides.
+func (d *desk) run(ctx context.Context) error {
+	defer d.drop()
+	for d.leaving == nil {
+		d.offer()
+		var lines chan keyedIn
+		if d.prompt != nil {
+			lines = d.prompt.lines
+		}
+		select {
+		case f, ok := <-d.sock.frames:
+			if !ok {
+				return d.lost()
+			}
+			d.frame(f)
+		case keys := <-d.keys.keys:
+			d.pressed(keys)
+		case l := <-lines:
+			d.keyedIn(ctx, l)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if errors.Is(d.leaving, errLeft) {
+		return nil
+	}
+	return d.leaving
+}
+
+// frame takes what the hub sent, and takes a question back that somebody else
+// has answered.
+func (d *desk) frame(f frame) {
+	greeted := d.greeted
+	d.take(f)
+	if !greeted && d.greeted {
+		d.welcome(f)
+	}
+	if p := d.prompt; p != nil && p.about != nil && !d.waits(p.about) {
+		d.drop()
+		d.view.hint("it has been decided elsewhere, or it is too late")
+	}
+}
+
+func (d *desk) waits(a *askedApproval) bool {
+	for _, b := range d.asked {
+		if b.ID == a.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// welcome says where the person is.
+func (d *desk) welcome(f frame) {
+	var c connectionState
+	f.read(&c)
+	d.recall(shownAtStart)
+	if len(d.past) == 0 {
+		d.view.hint(c.Message)
+	}
+	d.view.hint("session " + d.sock.session + "; /help shows what else can be said, Ctrl-D leaves")
+}
+
+// offer asks what is to be asked now.
+func (d *desk) offer() {
+	switch {
+	case d.prompt != nil && d.prompt.kind == forWords && len(d.asked) > 0:
+		d.drop() // a turn of somebody else asks us
+	case d.prompt != nil || !d.greeted:
+		return
+	}
+	switch {
+	case len(d.asked) > 0:
+		d.view.ask(d.asked[0])
+		d.view.hint("  " + choices)
+		d.ask(&question{kind: forConsent, about: d.asked[0]}, "allow? > ", "")
+	case !d.busy() && d.turn == "":
+		d.ask(&question{kind: forWords}, d.agent+"> ", string(d.early))
+		d.early = nil
+	}
+}
+
+// ask opens the line. What was keyedIn before the question never answers it,
+// save that words may wait for their turn.
+func (d *desk) ask(p *question, lead, already string) {
+	d.view.close()
+	p.feed = newFeed()
+	p.feed.press([]byte(already))
+	p.lines = make(chan keyedIn, 1)
+	line := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{p.feed, d.pane.w}, lead)
+	p.line = line
+	if w, h, err := term.GetSize(int(d.keys.tty.Fd())); err == nil && w > 0 && h > 0 {
+		_ = line.SetSize(w, h) // of a line that is empty
+	}
+	line.History = &lineHistory{}
+	if p.kind == forWords {
+		line.History = d.history
+		line.AutoCompleteCallback = completeSlash
+	}
+	line.SetBracketedPasteMode(true)
+	d.pane.edit(line, false)
+	d.prompt = p
+	go func() { p.lines <- readLine(line) }()
+}
+
+// readLine reads what belongs together: lines that were pasted at once, and
+// those after a backslash.
+func readLine(line *term.Terminal) keyedIn {
+	var all []string
+	for {
+		text, err := line.ReadLine()
+		pasted := errors.Is(err, term.ErrPasteIndicator)
+		if err != nil && !pasted {
+			return keyedIn{err: err}
+		}
+		more := strings.HasSuffix(text, `\`)
+		all = append(all, strings.TrimSuffix(text, `\`))
+		if !pasted && !more {
+			return keyedIn{line: strings.Join(all, "\n")}
+		}
+		line.SetPrompt("… ")
+	}
+}
+
+// drop takes the question back.
+func (d *desk) drop() {
+	if d.prompt == nil {
+		return
+	}
+	d.prompt.feed.end(errTaken)
+	<-d.prompt.lines
+	d.close(true)
+}
+
+// close ends the line; erase takes it off the screen.
+func (d *desk) close(erase bool) {
+	d.prompt.line.SetBracketedPasteMode(false)
+	d.pane.edit(nil, erase)
+	if d.prompt.kind == forWords { // keys for another question are for no other
+		d.early = append(d.early, d.prompt.feed.rest()...)
+	}
+	d.prompt = nil
+}
+
+// pressed takes keys: Ctrl-C is for us, and all others for the line.
+func (d *desk) pressed(keys []byte) {
+	if keys == nil {
+		d.leaving = errLeft // the terminal has gone
+		return
+	}
+	if i := bytes.LastIndexByte(keys, ctrlC); i >= 0 {
+		if n := bytes.Count(keys, []byte{ctrlC}); n > 1 {
+			d.armed = true
+		}
+		d.interrupt()
+		if keys = keys[i+1:]; len(keys) == 0 {
+			return
+		}
+	}
+	d.armed = false
+	if d.prompt != nil {
+		d.prompt.feed.press(keys)
+		return
+	}
+	d.early = append(d.early, keys...)
+	if line, ok := bytes.CutSuffix(d.early, []byte{enter}); ok && strings.TrimSpace(string(line)) == "/abort" {
+		d.early = nil
+		d.stop()
+	}
+}
+
+// interrupt is what Ctrl-C does.
+func (d *desk) interrupt() {
+	again := d.armed
+	d.armed = true
+	d.early = nil
+	switch {
+	case again:
+		d.leaving = &failure{err: errSilent, code: exitInterrupted}
+	case d.busy() || d.turn != "":
+		d.stop()
+	default:
+		d.drop()
+		d.early = nil
+		d.view.hint("Ctrl-C again leaves, and so do Ctrl-D and /quit")
+	}
+}
+
+// stop aborts the turn; a question about it is not asked any more.
+func (d *desk) stop() {
+	d.drop()
+	d.asked = nil
+	d.abort()
+	d.view.brief("stopping…")
+}
+
+// keyedIn takes a line.
+func (d *desk) keyedIn(ctx context.Context, l keyedIn) {
+	p := d.prompt
+	d.close(false)
+	switch {
+	case l.err != nil && p.kind == forWords:
+		d.leaving = errLeft // Ctrl-D
+	case l.err != nil:
+		d.settle(p.about, "deny", "", nil)
+	case p.kind == forWords:
+		d.words(ctx, l.line)
+	case p.kind == forConsent:
+		d.consent(ctx, p.about, l.line)
+	case p.kind == forArgs:
+		d.args(p.about, l.line)
+	}
+}
+
+func (d *desk) words(ctx context.Context, line string) {
+	switch {
+	case strings.TrimSpace(line) == "":
+	case strings.HasPrefix(line, "/"):
+		left, err := d.aside(ctx, func() (bool, error) { return d.slash(ctx, line) })
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			d.view.tell("✗", red, err.Error())
+			if hint := describe(err).hint; hint != "" {
+				d.view.hint(hint)
+			}
+		case left:
+			d.leaving = errLeft
+		}
+	default:
+		d.say(line)
+	}
+}
+
+// aside does something that has the terminal for itself.
+func (d *desk) aside(ctx context.Context, do func() (bool, error)) (bool, error) {
+	d.keys.give()
+	d.pane.cooked(true)
+	left, err := do()
+	d.pane.cooked(false)
+	if taken := d.keys.take(); taken != nil {
+		d.leaving = taken
+	}
+	return left, err
+}
+
+// consent takes a decision.
+func (d *desk) consent(ctx context.Context, a *askedApproval, line string) {
+	c := parseChoice(line)
+	switch {
+	case !d.waits(a):
+		d.view.hint("it has been decided elsewhere, or it is too late")
+	case c.decision == "":
+		d.view.hint("that is no answer: " + choices)
+	case c.decision == "edit":
+		d.edit(ctx, a)
+	default:
+		d.settle(a, c.decision, c.remember, nil)
+	}
+}
+
+// settle sends a decision, and asks no more about it.
+func (d *desk) settle(a *askedApproval, decision, remember string, args []byte) {
+	d.decide(a, decision, remember, args)
+	d.decided(a)
+}
+
+// edit lets the person change the arguments: in their editor, or on the line.
+func (d *desk) edit(ctx context.Context, a *askedApproval) {
+	program := editor()
+	if program == nil {
+		d.ask(&question{kind: forArgs, about: a}, "arguments > ", exactLine(oneLine(a.Args)))
+		return
+	}
+	var text string
+	_, err := d.aside(ctx, func() (_ bool, err error) {
+		text, err = editFile(ctx, program, d.keys.tty, exact(indented(a.Args)))
+		return false, err
+	})
+	if err != nil {
+		d.view.tell("✗", red, err.Error())
+		return
+	}
+	d.args(a, text)
+}
+
+// args takes arguments that were edited. Those that cannot be used change
+// nothing: the question is asked again.
+func (d *desk) args(a *askedApproval, text string) {
+	args, err := parseArgs(text)
+	if err != nil {
+		d.view.tell("✗", red, err.Error())
+		return
+	}
+	d.settle(a, "edit", "once", args)
+}

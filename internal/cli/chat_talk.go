@@ -1,0 +1,378 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// talk is one conversation as this side has it: what was said, what is waited
+// for, and how the last turn ended. It belongs to the goroutine that takes the
+// frames.
+type talk struct {
+	cmd   *chatCmd
+	std   std
+	hub   *client
+	sock  *socket
+	view  *view // nil: nobody looks
+	agent string
+
+	named   bool // the session was chosen by the person
+	greeted bool // the hub has taken the conversation up
+	away    bool // and is gone
+
+	base       context.Context // of the socket
+	disconnect func()
+	ended      chan error
+	err        error // why the socket has ended
+
+	unsaid []string          // keys of messages that the hub has not confirmed
+	inputs map[string]bool   // ids of messages of ours that are not answered
+	turns  map[string]string // ids of their inputs, by turn
+	turn   string            // the turn that runs
+	asked  []*askedApproval
+	human  bool // there is a person to ask
+	alone  bool // turns of others are not shown
+
+	past  []saidMessage
+	meter *contextMeter
+	last  outcome
+}
+
+// outcome is how the last turn of ours ended.
+type outcome struct {
+	end  *turnEnd
+	call string // status of its last call
+	err  error  // it was refused
+}
+
+func newTalk(c *chatCmd, s std, hub *client) *talk {
+	t := &talk{cmd: c, std: s, hub: hub, agent: c.Agent, named: c.Session != "", inputs: map[string]bool{}, turns: map[string]string{}}
+	t.sock = newSocket(hub, c.Session)
+	t.sock.giveUp = awayTime
+	if !hub.inside() {
+		t.sock.again = c.again(s)
+	}
+	t.view = newView(newPane(s.out, !c.NoColor), newPane(s.err, !c.NoColor), false)
+	return t
+}
+
+// connected runs do while the socket is kept. What ctx ends, the socket
+// outlives: a turn has to be told.
+func (t *talk) connected(ctx context.Context, do func(context.Context) error) error {
+	t.base = context.WithoutCancel(ctx)
+	t.connect()
+	defer func() { t.disconnect() }()
+	return do(ctx)
+}
+
+func (t *talk) connect() {
+	alive, cancel := context.WithCancel(t.base)
+	sock, ended := t.sock, make(chan error, 1)
+	go func() { ended <- sock.run(alive) }()
+	t.ended = ended
+	t.disconnect = func() {
+		cancel()
+		for range sock.frames { // it is closed when nothing runs any more
+		}
+	}
+}
+
+// begin leaves the conversation for another one; "" is a new one.
+func (t *talk) begin(session string) {
+	t.disconnect()
+	old := t.sock
+	t.sock = newSocket(old.hub, session)
+	t.sock.again, t.sock.giveUp = old.again, old.giveUp
+	t.named = session != ""
+	t.unsaid, t.asked, t.past, t.meter, t.turn, t.greeted, t.last = nil, nil, nil, nil, "", false, outcome{}
+	clear(t.inputs)
+	clear(t.turns)
+	t.connect()
+}
+
+// lost is why the socket has ended.
+func (t *talk) lost() error {
+	if t.err == nil {
+		t.err = <-t.ended
+	}
+	return t.err
+}
+
+// say sends a message.
+func (t *talk) say(text string) {
+	key := rand.Text()
+	t.unsaid = append(t.unsaid, key)
+	t.last = outcome{}
+	t.sock.send(makeFrame("message", messagePayload{Text: text, Agent: t.agent, Key: key}))
+}
+
+// busy reports whether something of ours is still to be answered.
+func (t *talk) busy() bool { return len(t.unsaid) > 0 || len(t.inputs) > 0 }
+
+// answered waits for the answers, and returns how the last one ended.
+func (t *talk) answered(ctx context.Context) error {
+	if err := t.wait(ctx); err != nil {
+		return err
+	}
+	return t.result()
+}
+
+// wait waits until all is answered. When ctx ends, the turn is stopped, and
+// may take a moment to say so.
+func (t *talk) wait(ctx context.Context) error {
+	stop := &stopper{done: ctx.Done()}
+	for t.busy() {
+		select {
+		case f, ok := <-t.sock.frames:
+			if !ok {
+				return t.lost()
+			}
+			t.take(f)
+		case <-stop.done:
+			stop.begin(t)
+		case <-stop.late:
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
+}
+
+// stopper stops a turn when done is closed, and gives it a moment to end.
+type stopper struct {
+	done <-chan struct{}
+	late <-chan time.Time
+}
+
+func (s *stopper) begin(t *talk) {
+	s.done = nil
+	s.late = time.After(graceTime)
+	t.abort()
+}
+
+// abort stops the turn that runs, and what waits behind it.
+func (t *talk) abort() { t.sock.send(makeFrame("abort", abortPayload{Turn: t.turn, Queued: true})) }
+
+// take does what a frame asks for on this side.
+func (t *talk) take(f frame) {
+	kind, h := f.happened()
+	switch kind {
+	case "connection":
+		t.connection(f)
+	case "error":
+		t.refused(f)
+	case "ack":
+		var r reply
+		f.read(&r)
+		t.accepted(r.Key, r.Input)
+	case "input":
+		if h.Input != nil {
+			t.accepted(h.Input.Key, h.Input.ID)
+		}
+	case "input.dropped":
+		if h.Input != nil && t.inputs[h.Input.ID] {
+			delete(t.inputs, h.Input.ID)
+			t.last = outcome{end: &turnEnd{Reason: "aborted"}}
+		}
+	case "turn.started":
+		t.turn = f.Turn
+		if h.Start != nil && t.inputs[h.Start.Input] {
+			t.turns[f.Turn] = h.Start.Input
+		}
+	case "turn.ended":
+		t.over(f.Turn, h.End)
+	case "approval.asked":
+		if h.Approval != nil {
+			t.approval(h.Approval)
+		}
+	case "approval.decided":
+		if h.Approval != nil {
+			t.decided(h.Approval)
+		}
+	case "context":
+		t.meter = h.Context
+	}
+	t.remember(kind, f, h)
+	if _, ours := t.turns[f.Turn]; t.view != nil && (ours || !t.alone || f.Turn == "") {
+		t.view.show(kind, f, h)
+	}
+}
+
+// connection notes what the hub says of the connection.
+func (t *talk) connection(f frame) {
+	var c connectionState
+	f.read(&c)
+	if c.History != nil {
+		t.past = c.History
+	}
+	switch c.State {
+	case "connected", "reconnected":
+		if t.away && t.view != nil {
+			t.view.tell("·", dim, "connected again")
+		}
+		t.greeted, t.away, t.turn = true, false, c.Turn
+		if f.forgot {
+			t.forgotten()
+		}
+		for _, a := range c.Approvals {
+			t.approval(a)
+		}
+	case "reconnecting":
+		if !t.away && t.view != nil {
+			t.view.tell("·", dim, "reconnecting…")
+		}
+		t.away = true
+	}
+}
+
+// forgotten gives up what a hub cannot answer any more that has lost the
+// conversation.
+func (t *talk) forgotten() {
+	clear(t.inputs)
+	clear(t.turns)
+	t.asked = nil
+	err := failed(exitFailed, "A hub that was started without its data folder, or a session that expired, begins anew.", "the hub has lost this conversation")
+	t.last = outcome{err: err}
+	if t.view != nil && t.human {
+		t.view.tell("✗", red, err.Error())
+	}
+}
+
+// refused takes that the hub did not do what was asked.
+func (t *talk) refused(f frame) {
+	var e reply
+	f.read(&e)
+	if i := slices.Index(t.unsaid, e.Key); i >= 0 && e.Frame == "message" {
+		t.unsaid = slices.Delete(t.unsaid, i, i+1)
+		t.last = outcome{err: &failure{err: errors.New(e.Message), hint: e.Hint, code: exitCode(e.Kind)}}
+		if !t.human {
+			return // it is what the command ends with
+		}
+	}
+	if t.view != nil {
+		t.view.tell("✗", red, e.Message)
+	}
+}
+
+// accepted notes that the hub has taken a message of ours.
+func (t *talk) accepted(key, input string) {
+	if i := slices.Index(t.unsaid, key); i >= 0 && input != "" {
+		t.unsaid = slices.Delete(t.unsaid, i, i+1)
+		t.inputs[input] = true
+	}
+}
+
+// over notes the end of a turn.
+func (t *talk) over(turn string, end *turnEnd) {
+	if end == nil {
+		end = &turnEnd{Reason: "failed"}
+	}
+	if t.turn == turn {
+		t.turn = ""
+	}
+	t.asked = slices.DeleteFunc(t.asked, func(a *askedApproval) bool { return a.Turn == turn })
+	input, ours := t.turns[turn]
+	if ours {
+		delete(t.inputs, input)
+		delete(t.turns, turn)
+		t.last.end = end
+	}
+	if t.view != nil && (ours || !t.alone) {
+		t.view.ended(end)
+	}
+}
+
+// approval answers a question, or keeps it for the person.
+func (t *talk) approval(a *askedApproval) {
+	switch {
+	case t.cmd.Yes:
+		t.decide(a, "approve", "", nil)
+	case t.cmd.No || !t.human:
+		t.decide(a, "deny", "", nil)
+	case !slices.ContainsFunc(t.asked, func(b *askedApproval) bool { return b.ID == a.ID }):
+		t.asked = append(t.asked, a)
+	}
+}
+
+// decide sends a decision.
+func (t *talk) decide(a *askedApproval, decision, remember string, args []byte) {
+	t.sock.send(makeFrame("approve", approvePayload{ID: a.ID, Decision: decision, Remember: remember, Args: args}))
+}
+
+// decided takes a question back that has been answered, here or elsewhere.
+func (t *talk) decided(a *askedApproval) {
+	t.asked = slices.DeleteFunc(t.asked, func(b *askedApproval) bool { return b.ID == a.ID })
+}
+
+// remember keeps what was said, for /history, and how the last call went.
+func (t *talk) remember(kind string, f frame, h happening) {
+	switch {
+	case kind == "input" && h.Input != nil:
+		t.past = append(t.past, saidMessage{Role: "user", Content: h.Input.Text})
+	case kind == "text" && f.Seq != 0:
+		var said saidText
+		f.read(&said)
+		if n := len(t.past); n > 0 && t.past[n-1].open {
+			t.past[n-1].Content += said.Content
+			return
+		}
+		t.past = append(t.past, saidMessage{Role: "assistant", Content: said.Content, open: true})
+	case (kind == "answer" || kind == "turn.ended") && len(t.past) > 0:
+		t.past[len(t.past)-1].open = false
+	case kind == "call.done" && h.Result != nil:
+		t.past = append(t.past, saidMessage{Role: "tool", Kind: "complete", Tool: h.Result.Tool, Data: h.Result.Data})
+		if _, ours := t.turns[f.Turn]; ours {
+			t.last.call = h.Result.Status
+			if t.last.call == "" && h.Result.IsError {
+				t.last.call = "failed"
+			}
+		}
+	}
+}
+
+// result is how the last turn ended, as an exit code.
+func (t *talk) result() error {
+	end := t.last.end
+	switch {
+	case t.last.err != nil:
+		return t.last.err
+	case end == nil:
+		return nil
+	case end.Reason == "aborted":
+		return &failure{err: errSilent, code: exitInterrupted}
+	case end.Reason != "done":
+		return &failure{err: errSilent, code: exitFailed}
+	}
+	switch t.last.call {
+	case "failed", "refused", "interrupted", "cancelled":
+		return &failure{err: errSilent, code: exitToolSaidNo}
+	case "denied":
+		return &failure{err: errSilent, code: exitDenied}
+	}
+	return nil
+}
+
+// readLines reads lines until the end, or until nobody takes them any more:
+// then the process is about to end.
+func readLines(r io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		in := bufio.NewReader(r)
+		for {
+			line, err := in.ReadString('\n')
+			if line != "" {
+				lines <- strings.TrimRight(line, "\r\n")
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return lines
+}
