@@ -285,7 +285,7 @@ var homes = []struct {
 	{"github.com/segmentio/encoding", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"encoding/json/jsontext", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"github.com/modelcontextprotocol/go-sdk", nil, "it is our oracle in tests, not our data path"},
-	{"github.com/coder/websocket", []string{"internal/mcp", "internal/ailumina", "internal/chatws", "internal/hubtest/wsagent"}, "mcp owns how messages are carried, ailumina what WebSocket agents say, and chatws the sockets of the chat host"},
+	{"github.com/coder/websocket", []string{"internal/mcp", "internal/ailumina", "internal/chatws", "internal/cli", "internal/hubtest/wsagent"}, "mcp owns how messages are carried, ailumina what WebSocket agents say, chatws the sockets of the chat host, and cli is a client of these"},
 	{"github.com/nats-io/", []string{"internal/store", "internal/store/storetest"}, "store owns the engine"},
 	{"github.com/minio/highwayhash", []string{"internal/store"}, "store checks the engine's files"},
 	{"google.golang.org/genai", []string{"internal/llm/gemini"}, "each model's SDK stays behind its provider"},
