@@ -61,7 +61,7 @@ func (t *turn) ask(ctx context.Context) (calls []TurnCall, end End, ok bool) {
 			}
 			t.wait(ctx, t.s.RetryDelay)
 		default:
-			return nil, t.modelFailed(le), false
+			return nil, t.modelFailed(le, req), false
 		}
 	}
 }
@@ -71,9 +71,10 @@ func (t *turn) note(ctx context.Context, ev *Event) error {
 	return t.b.record(ctx, ev)
 }
 
-func (t *turn) modelFailed(le *llm.Error) End {
-	t.e.opts.Logger.Warn("a model gave no answer", "session", t.session, "turn", t.id, "model", t.model.Name, "attempts", le.Attempts, "err", le)
-	return End{Reason: ReasonFailed, Text: t.s.Texts.LLMError, Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts}
+func (t *turn) modelFailed(le *llm.Error, req llm.Request) End {
+	tokens := t.measure(req).Used
+	t.e.opts.Logger.Warn("a model gave no answer", "session", t.session, "turn", t.id, "model", t.model.Name, "attempts", le.Attempts, "tokens", tokens, "err", le)
+	return End{Reason: ReasonFailed, Text: t.s.Texts.LLMError, Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts, Tokens: tokens}
 }
 
 func (t *turn) tooLong(le *llm.Error) End {
@@ -167,6 +168,7 @@ func (t *turn) listen(ctx context.Context, req llm.Request) (stop llm.Stop, said
 			}
 		}
 		if err != nil {
+			t.wasted = t.wasted.Plus(usage)
 			return "", said, err
 		}
 	}

@@ -135,8 +135,10 @@ func (b *book) show(ev *Event, place uint64) {
 	}
 	b.place = place
 	b.ring.add(*ev, place)
+	seen := 0
 	switch ev.Type {
 	case TextPart, ReasoningPart: // it was the open part
+		seen = b.part.sent
 		b.part.text, b.part.sent = b.part.text[:0], 0
 	case CallDone:
 		b.settle(ev.Result.Call)
@@ -146,42 +148,44 @@ func (b *book) show(ev *Event, place uint64) {
 	b.wakeLocked()
 	b.mu.Unlock()
 	if b.emit != nil {
-		b.emit(*ev)
+		told := *ev
+		told.Text, told.Offset = ev.Text[seen:], seen
+		b.emit(told)
 	}
 }
 
-// add takes in a piece of text of a turn.
+// add takes in a piece of text of a turn. What it costs is what a delta costs:
+// nothing is encoded, and nothing started but a timer with the first of a part.
 func (b *book) add(ctx context.Context, turn string, kind Type, text string, opaque *llm.Opaque) error {
 	b.write.Lock()
 	defer b.write.Unlock()
-	b.mu.Lock()
-	switching := len(b.part.text) > 0 && b.part.kind != kind
-	b.mu.Unlock()
-	if switching {
+	p := &b.part // changed with write and mu held, so read with either
+	if len(p.text) > 0 && p.kind != kind {
 		if err := b.flush(ctx); err != nil {
 			return err
 		}
 	}
-	b.mu.Lock()
-	p := &b.part
 	fresh := len(p.text) == 0 && text != ""
+	b.mu.Lock()
 	if fresh {
-		p.kind, p.turn, p.at, p.sent = kind, turn, time.Now(), 0
+		p.kind, p.turn, p.at = kind, turn, time.Now()
 	}
 	p.text = append(p.text, text...)
-	size := len(p.text)
+	offset := p.sent
+	if b.emit != nil {
+		p.sent += len(text)
+	}
 	b.wakeLocked()
 	b.mu.Unlock()
 	if b.emit != nil && text != "" {
-		b.emit(Event{Seq: b.state.Seq + 1, Time: time.Now().UTC(), Type: kind, Turn: turn, Text: text, Offset: p.sent, Live: true})
-		p.sent += len(text)
+		b.emit(Event{Seq: b.state.Seq + 1, Time: p.at.UTC(), Type: kind, Turn: turn, Text: text, Offset: offset, Live: true})
 	}
 	switch {
 	case opaque != nil:
 		return b.close(ctx, turn, kind, opaque)
 	case b.every == 0:
 		return nil
-	case size >= partBytes:
+	case len(p.text) >= partBytes:
 		return b.flush(ctx)
 	case fresh:
 		b.wind(ctx)
@@ -199,10 +203,11 @@ func (b *book) wind(ctx context.Context) {
 	b.timer = time.AfterFunc(b.every, func() {
 		b.write.Lock()
 		defer b.write.Unlock()
-		b.mu.Lock()
-		due := len(b.part.text) > 0 && time.Since(b.part.at) >= b.every/2
-		b.mu.Unlock()
-		if !due {
+		if len(b.part.text) == 0 {
+			return
+		}
+		if age := time.Since(b.part.at); age < b.every/2 { // another part than the one it was set for
+			b.timer.Reset(b.every - age)
 			return
 		}
 		if err := b.flush(ctx); err != nil {
@@ -214,35 +219,15 @@ func (b *book) wind(ctx context.Context) {
 
 // flush makes the open part durable. Called with write held.
 func (b *book) flush(ctx context.Context) error {
-	b.mu.Lock()
-	turn, kind, open := b.part.turn, b.part.kind, len(b.part.text) > 0
-	b.mu.Unlock()
-	if !open {
+	if len(b.part.text) == 0 {
 		return nil
 	}
-	return b.close(ctx, turn, kind, nil)
+	return b.close(ctx, b.part.turn, b.part.kind, nil)
 }
 
 // close makes the open part durable, with what the provider wants back.
 func (b *book) close(ctx context.Context, turn string, kind Type, opaque *llm.Opaque) error {
-	b.mu.Lock()
-	ev := &Event{Type: kind, Turn: turn, Text: string(b.part.text), Opaque: opaque}
-	sent := b.part.sent
-	b.mu.Unlock()
-	emit := b.emit
-	if emit != nil { // it was told the pieces
-		b.emit = nil
-		defer func() { b.emit = emit }()
-	}
-	if err := b.append(ctx, ev); err != nil {
-		return err
-	}
-	if emit != nil {
-		rest := *ev
-		rest.Text, rest.Offset = ev.Text[sent:], sent
-		emit(rest)
-	}
-	return nil
+	return b.append(ctx, &Event{Type: kind, Turn: turn, Text: string(b.part.text), Opaque: opaque})
 }
 
 // say notes how far a call is. Only the latest of each call is kept.

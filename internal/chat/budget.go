@@ -18,6 +18,8 @@ const (
 	pruneAbove  = 400 // bytes: shorter results are not worth it
 	roomPart    = 0.8 // of the limit, that is left after a compaction, so that not every step needs one
 	maxCompacts = 2   // without progress
+	// lastMessages are a message with calls and its results.
+	lastMessages = 2
 )
 
 // limit is how many tokens the model may have before it; 0: not known.
@@ -30,6 +32,15 @@ func (t *turn) limit() int {
 	default:
 		return min(m, s)
 	}
+}
+
+// resultBytes is how much of one result the model is shown: never more than a
+// quarter of what it may have before it, by four characters for a token.
+func (t *turn) resultBytes() int {
+	if limit := t.limit(); limit > 0 {
+		return min(t.s.ResultBytes, max(2<<10, limit))
+	}
+	return t.s.ResultBytes
 }
 
 // mark is how many tokens are too many; 0: there is no such number.
@@ -77,8 +88,13 @@ func (t *turn) compact(ctx context.Context, req llm.Request, used int) (done boo
 		return false, nil
 	}
 	t.compacts++
-	calls, enough := t.prunable(&now, used-target)
-	cut := t.cuttable(&now)
+	calls, enough := t.prunable(&now, used-target, t.s.RetainNewest)
+	cut := t.cuttable(&now, t.s.RetainNewest)
+	if len(calls) == 0 && cut == now.Cut {
+		// Rather the newest messages than a conversation that is dead.
+		calls, enough = t.prunable(&now, used-target, lastMessages)
+		cut = t.cuttable(&now, 1)
+	}
 	c := &Compaction{Before: used}
 	switch {
 	case len(calls) > 0 && (enough || cut <= now.Cut):
@@ -100,8 +116,8 @@ func (t *turn) compact(ctx context.Context, req llm.Request, used int) (done boo
 
 // prunable returns the calls whose results are replaced to gain so many tokens,
 // oldest first, and whether they are enough. The newest messages are left.
-func (t *turn) prunable(now *State, gain int) (calls []string, enough bool) {
-	for i := now.Cut; i < len(now.Messages)-t.s.RetainNewest; i++ {
+func (t *turn) prunable(now *State, gain, keep int) (calls []string, enough bool) {
+	for i := now.Cut; i < len(now.Messages)-keep; i++ {
 		m := &now.Messages[i]
 		if m.Role != llm.FromTool {
 			continue
@@ -123,8 +139,8 @@ func (t *turn) prunable(now *State, gain int) (calls []string, enough bool) {
 
 // cuttable is how many messages can be left out: whole turns, and none of the
 // newest messages.
-func (t *turn) cuttable(now *State) int {
-	for i := len(now.Messages) - max(1, t.s.RetainNewest); i > now.Cut; i-- {
+func (t *turn) cuttable(now *State, keep int) int {
+	for i := len(now.Messages) - max(1, keep); i > now.Cut; i-- {
 		if now.Messages[i].Role == llm.User {
 			return i
 		}

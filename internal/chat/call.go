@@ -261,7 +261,7 @@ func (t *turn) call(ctx context.Context, c *Call) (*Result, error) {
 	}
 	defer resp.Release()
 	r := render(&resp)
-	r.Content = shorten(r.Content, t.s.ResultBytes)
+	r.Content = shorten(r.Content, t.resultBytes())
 	return r, nil
 }
 

@@ -127,11 +127,7 @@ func (c *Conversation) put(why error) {
 }
 
 func (e *Engine) book(id string) *book {
-	b := &book{log: e.opts.Logger.With("session", id), every: partEvery, ledger: &remembered{}}
-	if e.disk != nil {
-		b.ledger = &stored{e.disk, id}
-	}
-	return b
+	return &book{log: e.opts.Logger.With("session", id), every: e.every, ledger: e.ledgers(id)}
 }
 
 // State returns what the conversation has come to.

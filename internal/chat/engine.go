@@ -62,7 +62,9 @@ type Options struct {
 type Engine struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
-	disk     *disk // nil: memory only
+	disk     *disk                  // nil: memory only
+	ledgers  func(id string) ledger // where events go
+	every    time.Duration          // how long text may be live only
 	meter    llm.Meter
 	guides   guides
 	sets     sets
@@ -93,7 +95,8 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 	if o.Idle == 0 {
 		o.Idle = time.Minute
 	}
-	e := &Engine{opts: o, convs: map[string]*Conversation{}}
+	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery}
+	e.ledgers = func(string) ledger { return &remembered{} }
 	e.Configure(s)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
 	if st != nil {
@@ -101,6 +104,7 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 		if e.disk, err = openDisk(ctx, st); err != nil {
 			return nil, err
 		}
+		e.ledgers = func(id string) ledger { return &stored{e.disk, id} }
 		if err := e.survey(ctx); err != nil {
 			return nil, err
 		}
@@ -211,9 +215,7 @@ func (e *Engine) Close() {
 	e.mu.Unlock()
 	e.stop(ErrClosed)
 	e.wg.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range e.convs {
+	for _, c := range e.all() {
 		c.put(ErrClosed)
 	}
 }

@@ -196,6 +196,7 @@ type End struct {
 	Kind     string    `json:"kind,omitempty"`  // a Cause of llm, or a Kind of fault
 	Model    string    `json:"model,omitempty"`
 	Attempts int       `json:"attempts,omitempty"` // of the request that failed
+	Tokens   int       `json:"tokens,omitempty"`   // that it took, about
 	Steps    int       `json:"steps,omitempty"`
 	Usage    llm.Usage `json:"usage,omitzero"`
 	Cost     float64   `json:"cost,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
@@ -126,10 +127,11 @@ type turn struct {
 	tools  *toolset
 	begun  time.Time
 
-	same     string // the last call, by name and arguments
-	times    int    // how often it was made in a row
-	failed   string // what was last told of a tool that failed
-	compacts int    // compactions without progress, one after the other
+	same     string    // the last call, by name and arguments
+	times    int       // how often it was made in a row
+	failed   string    // what was last told of a tool that failed
+	compacts int       // compactions without progress, one after the other
+	wasted   llm.Usage // on answers that broke off
 }
 
 // run runs the turn from its start to its end.
@@ -256,6 +258,9 @@ func (t *turn) stopped(ctx context.Context) End {
 // the store takes it: it is what makes the record true.
 func (t *turn) close(ctx context.Context, end *End) {
 	end.Model, end.TookMS = t.model.Name, time.Since(t.begun).Milliseconds()
+	if now := t.b.now(); now.Turn != nil {
+		end.Steps, end.Usage, end.Cost = now.Turn.Steps, now.Turn.Usage.Plus(t.wasted), now.Turn.Cost+t.model.Price.Cost(t.wasted)
+	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := t.b.conclude(ctx, t.id, *end, func(c *TurnCall) *Result { return t.b.leftover(c, end.Reason) })
 		if err == nil || errors.Is(err, errTaken) || errors.Is(err, ErrEnded) || errors.Is(err, ErrClosed) {
@@ -289,9 +294,6 @@ func (b *book) conclude(ctx context.Context, id string, end End, result func(*Tu
 			return err
 		}
 	}
-	if now.Turn != nil {
-		end.Steps, end.Usage, end.Cost = now.Turn.Steps, now.Turn.Usage, now.Turn.Cost
-	}
 	return b.append(ctx, &Event{Type: TurnEnded, Turn: id, End: &end})
 }
 
@@ -322,7 +324,8 @@ func (b *book) mend(ctx context.Context) error {
 	if now.Turn == nil {
 		return nil
 	}
-	end := End{Reason: ReasonInterrupted, Model: now.Turn.Model, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String()}
+	end := End{Reason: ReasonInterrupted, Model: now.Turn.Model, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String(),
+		Steps: now.Turn.Steps, Usage: now.Turn.Usage, Cost: now.Turn.Cost}
 	err := b.conclude(ctx, now.Turn.ID, end, func(c *TurnCall) *Result { return b.leftover(c, ReasonInterrupted) })
 	if errors.Is(err, errTaken) {
 		return nil

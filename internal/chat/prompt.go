@@ -41,13 +41,8 @@ const guidePrompt = "tool-descriptions"
 // guides keeps what servers say of their tools, until what they offer changes.
 type guides struct {
 	mu   sync.Mutex
-	kept map[[sha256.Size]byte]*guidance
+	kept map[[sha256.Size]byte]string
 	bad  map[*toolset]time.Time // those with guidance that could not be had, and when to try again
-}
-
-type guidance struct {
-	text string
-	own  bool // it is the server's
 }
 
 const (
@@ -139,10 +134,10 @@ func (t *turn) guideOf(ctx context.Context, server, name string, def []byte, too
 	text = fallback(server, tools)
 	key := sha256.Sum256([]byte(server + "\x00" + string(def) + "\x00" + text))
 	g.mu.Lock()
-	kept := g.kept[key]
+	said, ok := g.kept[key]
 	g.mu.Unlock()
-	if kept != nil {
-		return kept.text, false
+	if ok {
+		return said, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, guideTimeout)
 	defer cancel()
@@ -152,8 +147,7 @@ func (t *turn) guideOf(ctx context.Context, server, name string, def []byte, too
 		return text, true
 	}
 	defer resp.Release()
-	said, ok := promptText(resp.Result)
-	if ok {
+	if said, ok = promptText(resp.Result); ok {
 		text = said
 	} else {
 		t.e.opts.Logger.Warn("the prompt about a server's tools is not one text of the user", "upstream", server)
@@ -161,9 +155,9 @@ func (t *turn) guideOf(ctx context.Context, server, name string, def []byte, too
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.kept == nil || len(g.kept) >= keptGuides {
-		g.kept = map[[sha256.Size]byte]*guidance{}
+		g.kept = map[[sha256.Size]byte]string{}
 	}
-	g.kept[key] = &guidance{text, ok}
+	g.kept[key] = text
 	return text, false
 }
 

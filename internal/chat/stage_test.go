@@ -37,6 +37,7 @@ type shop struct {
 	metas   []string
 	lists   int
 	gets    int
+	ran     func(*mcp.Request) // told each call; may be nil
 }
 
 func newShop() *shop {
@@ -119,6 +120,9 @@ func (s *shop) call(ctx context.Context, req *mcp.Request) (mcp.Response, error)
 	s.calls = append(s.calls, name)
 	s.metas = append(s.metas, string(req.Param("_meta")))
 	s.mu.Unlock()
+	if s.ran != nil {
+		s.ran(req)
+	}
 	if !ok {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "there is none")
 	}

@@ -129,6 +129,9 @@ func (s *State) Apply(ev *Event) error {
 		s.compact(ev.Compaction)
 	case TurnEnded:
 		s.said(ev)
+		if t := s.Turn; t != nil { // with what was spent on answers that never came
+			s.Usage, s.Cost = s.Usage.Plus(ev.End.Usage.Minus(t.Usage)), s.Cost+ev.End.Cost-t.Cost
+		}
 		s.Turn, s.Last = nil, ev.End
 	}
 	return nil

@@ -141,6 +141,11 @@ func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Reasoning + v.Reasoning}
 }
 
+// Minus takes the usage of some answers away again.
+func (u Usage) Minus(v Usage) Usage {
+	return Usage{u.Input - v.Input, u.Output - v.Output, u.CacheRead - v.CacheRead, u.CacheWrite - v.CacheWrite, u.Reasoning - v.Reasoning}
+}
+
 // Price is what a million tokens cost, in one currency.
 type Price struct {
 	Input, Output float64

@@ -1,0 +1,435 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// fickle is a model that says anything.
+type fickle struct {
+	mu    sync.Mutex
+	rng   *rand.Rand
+	tame  atomic.Bool // answers with a text
+	check func(llm.Request)
+}
+
+func (f *fickle) pick(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rng.IntN(n)
+}
+
+func (f *fickle) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	return func(yield func(llm.Delta, error) bool) {
+		f.check(req)
+		if f.tame.Load() {
+			_ = yield(llm.Delta{Kind: llm.Text, Text: "well"}, nil) && yield(llm.Delta{Kind: llm.Stopped, Stop: llm.Done}, nil)
+			return
+		}
+		said, calls := 0, 0
+		for range f.pick(5) {
+			if ctx.Err() != nil {
+				break
+			}
+			d, ok := f.delta(req, said, &calls)
+			if !ok {
+				continue
+			}
+			said++
+			if !yield(d, nil) {
+				return
+			}
+		}
+		switch f.pick(12) {
+		case 0, 1:
+			causes := []llm.Cause{llm.Network, llm.Overloaded, llm.BadRequest, llm.ContextTooLong, llm.BadAnswer}
+			yield(llm.Delta{}, &llm.Error{Cause: causes[f.pick(len(causes))], Provider: "fickle", Attempts: 1})
+			return
+		case 2:
+			<-ctx.Done()
+		}
+		if ctx.Err() != nil {
+			yield(llm.Delta{}, &llm.Error{Cause: llm.Cancelled, Provider: "fickle", Err: ctx.Err()})
+			return
+		}
+		stop := llm.Done
+		if calls > 0 {
+			stop = llm.Calls
+		}
+		_ = yield(llm.Delta{Kind: llm.Used, Usage: llm.Usage{Input: 10, Output: said}}, nil) && yield(llm.Delta{Kind: llm.Stopped, Stop: stop}, nil)
+	}
+}
+
+func (f *fickle) delta(req llm.Request, said int, calls *int) (llm.Delta, bool) {
+	switch n := f.pick(10); {
+	case n == 0 && said == 0:
+		return llm.Delta{Kind: llm.Retrying, Attempt: 1, Text: "because"}, true
+	case n <= 1 && *calls == 0:
+		return llm.Delta{Kind: llm.Reason, Text: "hm "}, true
+	case n == 2 && *calls == 0:
+		return llm.Delta{Kind: llm.ReasonEnd, Opaque: &llm.Opaque{Provider: "anthropic", Data: json.RawMessage(`{"type":"redacted_thinking","data":"s"}`)}}, true
+	case n <= 5 && *calls == 0:
+		return llm.Delta{Kind: llm.Text, Text: fmt.Sprintf("word%d ", f.pick(100))}, true
+	case n <= 5:
+		return llm.Delta{}, false
+	}
+	names := []string{"srv__echo", "srv__echo", "srv__fail", "srv__wipe", "srv__wipe", "srv__wait", "srv__nothing", ""}
+	c := llm.ToolCall{ID: fmt.Sprintf("call_%d", *calls), Name: names[f.pick(len(names))], Args: json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, f.pick(3)))}
+	if c.Name == "" || f.pick(10) == 0 {
+		c.Malformed, c.Args = "{ not json", json.RawMessage("{}")
+	}
+	*calls++
+	return llm.Delta{Kind: llm.CallEnd, Index: *calls - 1, Call: c}, true
+}
+
+// mortal is a ledger that stops taking anything when its hub dies.
+type mortal struct {
+	ledger
+	dead *atomic.Bool
+}
+
+var errDead = errors.New("the hub is dead")
+
+func (m *mortal) append(ctx context.Context, ev *Event, expect uint64) (uint64, error) {
+	if m.dead.Load() {
+		return 0, errDead
+	}
+	return m.ledger.append(ctx, ev, expect)
+}
+
+// play is one schedule.
+type play struct {
+	t      *testing.T
+	rng    *rand.Rand
+	model  *fickle
+	shop   *shop
+	desk   *policy.Desk
+	kept   ledger
+	disk   *disk
+	id     string
+	dead   *atomic.Bool
+	e      *Engine
+	c      *Conversation
+	faults chan error
+
+	mu  sync.Mutex
+	ran map[string]int // by the id of the call
+
+	pos  Position
+	seen []Event // durable events, as a reader that comes and goes has them
+	part string
+}
+
+func (p *play) fault(err error) {
+	select {
+	case p.faults <- err:
+	default:
+	}
+}
+
+func (p *play) start() {
+	p.dead = &atomic.Bool{}
+	var err error
+	p.e, err = Open(context.Background(), nil, Options{
+		Face:   func(string) mcp.Handler { return p.shop },
+		Models: func(string) (Model, error) { return Model{Model: p.model, Name: "fickle"}, nil },
+		Desk:   p.desk, Idle: time.Hour,
+	}, Settings{MaxSteps: 6, RetryDelay: time.Nanosecond, Queue: 3, RetainNewest: 4})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	dead := p.dead
+	p.e.ledgers = func(string) ledger { return &mortal{p.kept, dead} }
+	p.e.every = time.Duration(p.rng.IntN(3)) * 100 * time.Microsecond
+	if p.c, err = p.e.Conversation(auth.Local, "one"); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.c.resume(context.Background()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// crash ends the hub at once, and starts another.
+func (p *play) crash() {
+	p.dead.Store(true)
+	p.e.Close()
+	p.start()
+}
+
+// read reads on for a moment, or comes back at a position of before.
+func (p *play) read() {
+	if n := len(p.seen); n > 0 && p.rng.IntN(3) == 0 {
+		back := p.rng.IntN(n)
+		p.pos, p.seen, p.part = Position{Seq: uint64(back)}, p.seen[:back], ""
+		if r := p.rng.IntN(4); r == 0 && back < n && (p.seen[:n][back].Type == TextPart) {
+			whole := p.seen[:n][back].Text
+			cut := p.rng.IntN(len(whole) + 1)
+			p.pos.Offset, p.part = cut, whole[:cut]
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(p.rng.IntN(3000))*time.Microsecond)
+	defer cancel()
+	for range 1 + p.rng.IntN(4) {
+		events, next, err := p.c.Next(ctx, p.pos, 1+p.rng.IntN(5))
+		if err != nil {
+			return
+		}
+		p.take(events)
+		p.pos = next
+	}
+}
+
+// take puts the pieces together as a client does.
+func (p *play) take(events []Event) {
+	for _, ev := range events {
+		switch {
+		case ev.Type == CallProgress:
+		case ev.Live:
+			if ev.Offset != len(p.part) || ev.Seq != uint64(len(p.seen))+1 {
+				p.fault(fmt.Errorf("a live piece of %d at %d after %d bytes of %d", ev.Seq, ev.Offset, len(p.part), len(p.seen)+1))
+			}
+			p.part += ev.Text
+		default:
+			if ev.Offset > 0 {
+				if ev.Offset != len(p.part) {
+					p.fault(fmt.Errorf("the rest of part %d at %d after %d bytes", ev.Seq, ev.Offset, len(p.part)))
+				}
+				ev.Text, ev.Offset = p.part+ev.Text, 0
+			}
+			p.part = ""
+			p.seen = append(p.seen, ev)
+		}
+	}
+}
+
+// decide answers what is asked.
+func (p *play) decide() {
+	for _, a := range p.desk.Pending(auth.LocalName) {
+		dec := policy.Decision{Approve: p.rng.IntN(2) == 0}
+		if dec.Approve && p.rng.IntN(2) == 0 {
+			dec.Args = json.RawMessage(`{"edited":true}`)
+		}
+		_ = p.desk.Decide(auth.Local, a.ID, dec) // its turn may have ended meanwhile
+	}
+}
+
+func (p *play) act() {
+	switch p.rng.IntN(10) {
+	case 0, 1, 2:
+		_, err := p.c.Send(context.Background(), Input{Text: fmt.Sprintf("say %d", p.rng.IntN(100)), Key: []string{"", "", "k1", "k2"}[p.rng.IntN(4)]})
+		if err != nil && !fault.Is(err, fault.Limit) {
+			p.fault(fmt.Errorf("send: %w", err))
+		}
+	case 3, 4:
+		if _, err := p.c.Abort("", p.rng.IntN(4) == 0); err != nil {
+			p.fault(fmt.Errorf("abort: %w", err))
+		}
+	case 5, 6:
+		p.decide()
+	case 7:
+		if p.rng.IntN(3) == 0 {
+			p.crash()
+		}
+	default:
+		p.read()
+	}
+}
+
+// settle brings the conversation to rest and asks once more.
+func (p *play) settle() {
+	p.model.tame.Store(true)
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		if _, err := p.c.Abort("", true); err != nil {
+			p.fault(fmt.Errorf("abort: %w", err))
+		}
+		st, err := p.c.State()
+		if err != nil {
+			p.fault(err)
+			return
+		}
+		p.c.mu.Lock()
+		idle := !p.c.looped
+		p.c.mu.Unlock()
+		if st.Turn == nil && len(st.Queue) == 0 && idle {
+			break
+		}
+		if time.Now().After(deadline) {
+			p.fault(fmt.Errorf("the turn does not end: %+v", st.Turn))
+			return
+		}
+		p.read()
+	}
+	if _, err := p.c.Send(context.Background(), Input{Text: "still there?"}); err != nil {
+		p.fault(fmt.Errorf("send at the end: %w", err))
+		return
+	}
+	for {
+		st, _ := p.c.State()
+		if st.Turn == nil && len(st.Queue) == 0 {
+			if st.Last.Reason != ReasonDone {
+				p.fault(fmt.Errorf("the last turn ended so: %+v", st.Last))
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			p.fault(errors.New("the last turn does not end"))
+			return
+		}
+		p.read()
+	}
+}
+
+// verify compares what there is with what the log says.
+func (p *play) verify(x *examiner) {
+	st, err := p.c.State()
+	if err != nil {
+		p.fault(err)
+		return
+	}
+	var log []Event
+	var replayed State
+	err = p.kept.scan(context.Background(), 0, func(ev *Event, _ uint64) error {
+		log = append(log, *ev)
+		return replayed.Apply(ev)
+	})
+	if err != nil {
+		p.fault(err)
+	}
+	if d := cmp.Diff(replayed, st, cmp.AllowUnexported(State{})); d != "" {
+		p.fault(fmt.Errorf("replayed state (-) and state (+) differ: %s", d))
+	}
+	for p.pos.Seq < st.Seq {
+		events, next, err := p.c.Next(context.Background(), p.pos, 0)
+		if err != nil {
+			p.fault(err)
+			return
+		}
+		p.take(events)
+		p.pos = next
+	}
+	if d := cmp.Diff(log, p.seen); d != "" {
+		p.fault(fmt.Errorf("the log (-) and what a reader has (+) differ: %s", d))
+	}
+	started := map[string]bool{}
+	done := map[string]int{}
+	for _, ev := range log {
+		switch ev.Type {
+		case CallStarted:
+			started[ev.Call.ID] = true
+		case CallDone:
+			done[ev.Result.Call]++
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, n := range p.ran {
+		if n != 1 || !started[id] || done[id] != 1 {
+			p.fault(fmt.Errorf("call %s ran %d times; started %v, %d results", id, n, started[id], done[id]))
+		}
+	}
+	if err := x.examine(llm.Request{Messages: llm.Repair(st.History(), lost)}); err != nil {
+		p.fault(err)
+	}
+}
+
+func runPlay(t *testing.T, x *examiner, seed uint64, d *disk, often int) {
+	p := &play{t: t, rng: rand.New(rand.NewPCG(seed, 7)), faults: make(chan error, 8), ran: map[string]int{}, shop: newShop(), kept: &remembered{}}
+	if d != nil {
+		p.kept = &stored{d, fmt.Sprintf("play%d", seed)}
+	}
+	p.shop.ran = func(req *mcp.Request) {
+		id, _ := wire.String(wire.Get(req.Param("_meta"), "progressToken"))
+		p.mu.Lock()
+		p.ran[id]++
+		p.mu.Unlock()
+	}
+	p.model = &fickle{rng: rand.New(rand.NewPCG(seed, 8)), check: func(req llm.Request) {
+		if p.model.pick(often) == 0 {
+			if err := x.examine(req); err != nil {
+				p.fault(err)
+			}
+		}
+	}}
+	var err error
+	if p.desk, err = policy.OpenDesk(context.Background(), nil, policy.DeskOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer p.desk.Close()
+	defer p.desk.Attend(auth.LocalName, "")()
+	p.start()
+	defer func() { p.e.Close() }()
+	for range 5 + p.rng.IntN(15) {
+		p.act()
+	}
+	p.settle()
+	p.verify(x)
+	select {
+	case err := <-p.faults:
+		var log []Event
+		_ = p.kept.scan(context.Background(), 0, func(ev *Event, _ uint64) error { log = append(log, *ev); return nil })
+		t.Fatalf("seed %d: %v\n%s", seed, err, describe(log))
+	default:
+	}
+}
+
+// TestAnySchedule holds any interleaving of what users, models, tools and
+// crashes do to what is promised: the history is one that all providers take,
+// the state is what the log says, readers have what the log has, and no call is
+// made twice.
+func TestAnySchedule(t *testing.T) {
+	n, often, first := 200, 1, uint64(time.Now().UnixNano())
+	if os.Getenv("STOA_SOAK") == "1" {
+		n, often = 100_000, 8
+	}
+	d, err := openDisk(t.Context(), storetest.Open(t, store.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		x := newExaminer(t)
+		wg.Go(func() {
+			for !t.Failed() {
+				i := next.Add(1)
+				if i > int64(n) {
+					return
+				}
+				on := d
+				if i%20 != 0 {
+					on = nil
+				}
+				func() {
+					defer func() {
+						if t.Failed() {
+							t.Logf("schedule %d", i)
+						}
+					}()
+					runPlay(t, x, first+uint64(i), on, often)
+				}()
+			}
+		})
+	}
+	wg.Wait()
+}
