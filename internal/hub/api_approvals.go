@@ -69,7 +69,14 @@ func (h *Hub) listApprovals(w http.ResponseWriter, r *http.Request, who *auth.Pr
 		defer h.attending.Add(-1)
 		defer h.desk.Attend(principal, session)()
 	}
-	reply(w, http.StatusOK, h.approvalsAfter(r, principal, session, after, wait))
+	// As the call has them: arguments are not rewritten for browsers.
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(h.approvalsAfter(r, principal, session, after, wait)); err != nil {
+		return fmt.Errorf("encode what waits: %w", err)
+	}
+	write(w, http.StatusOK, bytes.TrimSuffix(out.Bytes(), []byte{'\n'}))
 	return nil
 }
 
