@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -188,5 +189,86 @@ func TestSamplingEndsAndChanges(t *testing.T) {
 				t.Errorf("by the client: %s, %v", m.Raw, err)
 			}
 		})
+	}
+}
+
+// Servers get the model that the config names for them, or one that they would
+// like; the end of a call ends its answer, which the hub would else be waited
+// for.
+func TestModelsOfServers(t *testing.T) {
+	slow := config.DefaultModel()
+	slow.Name, slow.Provider, slow.Model, slow.Pace = "slow", config.Script, "tortoise", time.Hour
+	quick := config.DefaultModel()
+	quick.Name, quick.Provider, quick.Model = "quick", config.Script, "hare"
+	models := hubtest.Config(func(c *config.Config) {
+		allowSampling(c)
+		c.Models.Named = []config.Model{quick, slow}
+	})
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		t.Run(string(era), func(t *testing.T) {
+			queued := func(s *config.Server) {
+				s.Sampling, s.Queue = config.SamplingHost, &config.Queue{Concurrency: 4, Capacity: 4, Timeout: time.Minute}
+			}
+			w := newWorld(t, cell{era, "stdio", true}, samplingSpec(), worldOptions{server: queued, edits: []hubtest.Edit{models}})
+			if m := w.call("sample", ""); !strings.Contains(m.Text(), `"model":"hare"`) {
+				t.Errorf("the default: %s", m.Raw)
+			}
+			x := w.client.Go("tools/call", hubtest.ToolParams("up__long", ""))
+			hubtest.Eventually(t, "the call runs", func() bool { return status(t, w.Hub, "up").Running > 0 })
+			w.client.Notify("notifications/cancelled", `{"requestId":`+x.ID+`}`)
+			x.Close()
+			hubtest.Eventually(t, "the call has ended", func() bool { return status(t, w.Hub, "up").Running == 0 })
+			named := func(s *config.Server) { s.Sampling, s.SamplingModel = config.SamplingHost, "quick" }
+			w = newWorld(t, cell{era, "stdio", true}, samplingSpec(), worldOptions{server: named, edits: []hubtest.Edit{models}})
+			if m := w.call("long", ""); !strings.Contains(m.Text(), `"model":"hare"`) || !strings.Contains(m.Text(), "one two three") {
+				t.Errorf("the configured: %s", m.Raw)
+			}
+		})
+	}
+}
+
+// A call that has become a task of the hub has its model too, and its client is
+// asked for the rest.
+func TestTasksAreSampledFor(t *testing.T) {
+	for _, mixed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mixed %v", mixed), func(t *testing.T) {
+			w := newWorld(t, cell{hubtest.Modern, "stdio", true}, taskSpec(), worldOptions{mixed: mixed,
+				client: hubtest.ClientOptions{Capabilities: `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`},
+				server: func(s *config.Server) { s.Task, s.Sampling = config.TaskAlways, config.SamplingHost },
+				edits:  []hubtest.Edit{hubtest.Config(allowSampling)}})
+			made := w.begin(t, "survey", "")
+			asks := until(t, w.client, made.TaskID, "input_required")
+			if len(asks.InputRequests) != 1 {
+				t.Fatalf("asked %+v", asks)
+			}
+			for name, q := range asks.InputRequests {
+				if q.Method != "elicitation/create" {
+					t.Errorf("asked %+v", asks)
+				}
+				w.update(t, made.TaskID, `{`+hubtest.Quote(name)+`:`+elicited+`}`)
+			}
+			if done := until(t, w.client, made.TaskID, "completed"); !strings.Contains(string(done.Result), "You said: | Say hello") {
+				t.Errorf("%s", done.Result)
+			}
+		})
+	}
+}
+
+// A server that makes tasks itself is told of models only if its client could
+// answer for the tasks.
+func TestServersWithTasksOfTheirOwn(t *testing.T) {
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "sample", Behaviour: peer.Do(peer.Sample), Task: peer.TaskOptional}}}
+	for caps, status := range map[string]string{`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`: "failed", tasksCapability: "input_required", `{}`: ""} {
+		w := newWorld(t, cell{hubtest.Modern, "stdio", true}, spec, worldOptions{client: hubtest.ClientOptions{Capabilities: caps}, server: byHost, edits: []hubtest.Edit{hubtest.Config(allowSampling)}})
+		if status == "" {
+			if m := w.call("sample", ""); !strings.Contains(m.Text(), "You said: | Say hello") {
+				t.Errorf("a client without tasks: %s", m.Raw)
+			}
+			continue
+		}
+		got := until(t, w.client, w.begin(t, "sample", "").TaskID, status)
+		if status == "failed" && !strings.Contains(string(got.Error), "needs the client capability sampling") || status == "input_required" && got.InputRequests["sample"].Method != "sampling/createMessage" {
+			t.Errorf("%s: %+v", caps, got)
+		}
 	}
 }

@@ -162,7 +162,7 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 	defer w.timer.Stop()
 	sent := *o
 	sent.Stream = &w
-	host, err := u.host(&sent, l.key.era, &w)
+	host, err := u.host(&sent, l, &w)
 	if err != nil {
 		return mcp.Response{}, false, err
 	}

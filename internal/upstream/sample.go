@@ -58,10 +58,11 @@ func (e *unsampled) Unwrap() error { return e.err }
 // host makes the hub answer for o where the server asks for a model, if it is
 // to, and undoes what carry did. It returns how often the server has asked in
 // this call, or nil if the client is asked.
-func (u *Upstream) host(o *mcp.Outgoing, era mcp.Era, w *watch) (asked *atomic.Int32, err error) {
+func (u *Upstream) host(o *mcp.Outgoing, l *link, w *watch) (asked *atomic.Int32, err error) {
 	if o.Client == nil {
 		return nil, nil
 	}
+	era := l.key.era
 	var before int32
 	if era == mcp.Modern && o.Client.Era == mcp.Modern {
 		// Also if the client is asked by now: the server knows nothing of it.
@@ -78,6 +79,10 @@ func (u *Upstream) host(o *mcp.Outgoing, era mcp.Era, w *watch) (asked *atomic.I
 	answer := u.opts.Sampling.Answer
 	if answer == nil {
 		return asked, nil
+	}
+	if o.Tasks && wire.Get(wire.Get(l.hello.Capabilities, "extensions"), mcp.TasksExtension) != nil {
+		// What a task of the server's own asks for is put to the client.
+		o.Sampler.Capability = wire.Get(o.Client.Capabilities, "sampling")
 	}
 	s := Sample{Client: o.Client, Session: cmp.Or(o.Asked.Session, o.Client.Connection), Agent: o.Asked.Agent, Method: o.Method, Name: o.Name}
 	o.Sampler.Answer = func(ctx context.Context, params []byte) (mcp.Response, error) {

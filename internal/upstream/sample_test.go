@@ -215,7 +215,7 @@ func TestSamplingIsBounded(t *testing.T) {
 	}})
 	o := &mcp.Outgoing{Method: "tools/call", Client: &mcp.Client{Era: mcp.Modern, Principal: &auth.Principal{Name: "a"}}}
 	w := watch{Stream: mcp.Discard, timeout: time.Minute, timer: time.NewTimer(time.Minute)}
-	if _, err := u.host(o, mcp.Modern, &w); err != nil {
+	if _, err := u.host(o, &link{key: key{era: mcp.Modern}, hello: &mcp.Hello{}}, &w); err != nil {
 		t.Fatal(err)
 	}
 	var err error
