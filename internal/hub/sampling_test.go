@@ -36,8 +36,8 @@ type approver struct {
 	next uint64
 }
 
-// attend makes somebody be there.
-func attend(t *testing.T, h *hubtest.Hub) *approver {
+// newApprover makes somebody be there.
+func newApprover(t *testing.T, h *hubtest.Hub) *approver {
 	t.Helper()
 	a := &approver{Hub: h}
 	a.page(t, "")
@@ -119,7 +119,7 @@ func TestPeopleDecideAboutSampling(t *testing.T) {
 				if m := w.call("sample", ""); !strings.Contains(string(m.Raw), "nobody is there to be asked") || era == hubtest.Legacy && !strings.Contains(m.Text(), `"code":-1`) {
 					t.Errorf("nobody there: %s", m.Raw)
 				}
-				a := attend(t, w.Hub)
+				a := newApprover(t, w.Hub)
 				for _, tc := range []struct{ decision, want string }{
 					{`{"decision":"approve"}`, "You said: | Say hello"},
 					{edit, `"text":"edited"`},
@@ -169,7 +169,7 @@ func TestSamplingEndsAndChanges(t *testing.T) {
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		t.Run(string(era), func(t *testing.T) {
 			w := newWorld(t, cell{era, "sse", true}, samplingSpec(), worldOptions{server: byHost, client: hubtest.ClientOptions{Capabilities: askable}})
-			a := attend(t, w.Hub)
+			a := newApprover(t, w.Hub)
 			x := w.client.Go("tools/call", hubtest.ToolParams("up__sample", ""))
 			if asked := a.await(t); asked.Upstream != "up" {
 				t.Fatalf("asked %+v", asked)
