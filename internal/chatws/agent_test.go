@@ -66,7 +66,12 @@ type agentStage struct {
 
 func openAgents(t *testing.T, o AgentOptions, play string) *agentStage {
 	t.Helper()
-	model, err := script.New(script.Options{Script: play})
+	return openAgentsWith(t, o, script.Options{Script: play})
+}
+
+func openAgentsWith(t *testing.T, o AgentOptions, play script.Options) *agentStage {
+	t.Helper()
+	model, err := script.New(play)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +203,29 @@ func TestAgentSocket(t *testing.T) {
 		if text, _, last := c.answer(); text != fmt.Sprint(i) || last.Kind != ailumina.Complete {
 			t.Errorf("%d: %q %+v", i, text, last)
 		}
+	}
+}
+
+// Sentences are told while the model still speaks.
+func TestAgentStreams(t *testing.T) {
+	s := openAgentsWith(t, AgentOptions{}, script.Options{Script: "-- one --\nIt is one. It is two. It is three. It is four. It is five", Pace: 2 * time.Millisecond})
+	c := s.dial(t, "AIlumina")
+	c.send(`{"user_input":"count"}`)
+	var got []string
+	for {
+		_, b, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := ailumina.DecodeEvent(b)
+		if err != nil || e.Kind == ailumina.Complete {
+			break
+		}
+		got = append(got, e.Text)
+	}
+	// Words may come without the end of their sentence where the machine is slow.
+	if len(got) < 5 || strings.Join(got, "") != "It is one. It is two. It is three. It is four. It is five" {
+		t.Errorf("%q", got)
 	}
 }
 
