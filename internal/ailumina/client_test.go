@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -257,6 +258,25 @@ func TestURLs(t *testing.T) {
 	} {
 		if u, err := ParseURL(in); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v; want %q", in, u, err, want)
+		}
+	}
+}
+
+// A hub that has no such agent says which it has; what others say is no advice.
+func TestRefusalAdvises(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"code":-32601,"message":"x","data":{"hint":"There are a, b."}}}`: "There are a, b.",
+		`{"error":"gone"}`:              "",
+		`{"error":{"data":{"hint":7}}}`: "",
+		`<html>`:                        "",
+		``:                              "",
+		strings.Repeat(`{"error":{"data":{"hint":"x`, 10_000): "",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, http.StatusNotFound) }))
+		_, err := ask(t, t.Context(), s.URL, Options{}, nil)
+		s.Close()
+		if f := fault.Of(err); f.Kind != fault.UnknownAgent || f.Hint != want {
+			t.Errorf("%.60s: %v, hint %q", body, err, f.Hint)
 		}
 	}
 }

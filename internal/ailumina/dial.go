@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // What is used where Options say nothing.
@@ -139,7 +141,7 @@ func open(ctx context.Context, u *url.URL, o Options) (c *Conn, again bool, err 
 	switch {
 	case err == nil:
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
-		return nil, resp.StatusCode >= 500, refused(u, resp.StatusCode)
+		return nil, resp.StatusCode >= 500, refused(u, resp)
 	default:
 		return nil, true, fault.New(fault.Unreachable, "", "No connection to %s: %v", u, plain(err)).Because(err)
 	}
@@ -156,10 +158,11 @@ func plain(err error) error {
 	return err
 }
 
-// refused is the error of a server that does not open a socket.
-func refused(u *url.URL, status int) error {
+// refused is the error of a server that does not open a socket. One that is a
+// hub says what to do, such as which agents there are.
+func refused(u *url.URL, resp *http.Response) error {
 	kind := fault.Unreachable
-	switch status {
+	switch resp.StatusCode {
 	case http.StatusNotFound:
 		kind = fault.UnknownAgent
 	case http.StatusUnauthorized:
@@ -167,9 +170,34 @@ func refused(u *url.URL, status int) error {
 	case http.StatusForbidden:
 		kind = fault.Denied
 	}
-	text := fmt.Sprintf("No connection to %s: the server answered HTTP status %d", u, status)
-	if name := http.StatusText(status); name != "" {
+	text := fmt.Sprintf("No connection to %s: the server answered HTTP status %d", u, resp.StatusCode)
+	if name := http.StatusText(resp.StatusCode); name != "" {
 		text += " " + name
 	}
-	return fault.New(kind, "", "%s", text)
+	f := fault.New(kind, "", "%s", text)
+	if kind == fault.UnknownAgent {
+		f.Hint = advice(resp.Body)
+	}
+	return f
+}
+
+// adviceBytes is how much of a refusal is looked at.
+const adviceBytes = 4 << 10
+
+// advice is the hint in the body of a refusal, if it is an error as hubs write
+// it.
+func advice(body io.Reader) string {
+	b, err := io.ReadAll(io.LimitReader(body, adviceBytes))
+	if err != nil || wire.Valid(b, wire.FromUpstream) != nil {
+		return ""
+	}
+	var hint string
+	for raw, path := b, []string{"error", "data", "hint"}; len(path) > 0; path = path[1:] {
+		if !isObject(raw) {
+			return ""
+		}
+		raw = wire.Get(raw, path[0])
+		hint, _ = wire.String(raw)
+	}
+	return hint
 }
