@@ -37,6 +37,7 @@ type grammar struct {
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
 	Sessions  sessionsCmd  `cmd:"" help:"List, show, export or remove sessions and what they hold."`
 	Tasks     tasksCmd     `cmd:"" help:"List, show or cancel durable tasks."`
+	Approvals approvalsCmd `cmd:"" help:"Show which calls wait for an approval, and decide about them."`
 	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
 	Doctor    doctorCmd    `cmd:"" help:"Examine the servers as a client would, and say what to do."`
 	Logs      logsCmd      `cmd:"" help:"Show the hub's log files, also when it does not run."`
