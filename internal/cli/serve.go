@@ -41,9 +41,10 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		}
 		defer release()
 	}
-	h, err := openHub(s, c.modes, cfg, notes, hub.Options{Ready: func(addresses []string) {
+	var h *hub.Hub
+	h, err = openHub(s, c.modes, cfg, notes, hub.Options{Ready: func(addresses []string) {
 		if !c.Quiet && isTerminal(s.err) {
-			fmt.Fprint(s.err, banner(addresses, cfg))
+			fmt.Fprint(s.err, banner(addresses, cfg, h.Model()))
 		}
 	}})
 	if err != nil {
@@ -130,13 +131,17 @@ func taken(ctx context.Context, addresses []string, err error) error {
 }
 
 // banner is what a person at a terminal needs to begin.
-func banner(addresses []string, cfg *config.Config) string {
+func banner(addresses []string, cfg *config.Config, model string) string {
 	if len(addresses) == 0 {
 		return ""
 	}
 	at := "http://" + dialable(addresses[0]) + "/mcp"
 	if cfg.TLS.Cert != "" {
 		at = "https" + strings.TrimPrefix(at, "http")
+	}
+	chat := ""
+	if cfg.Chat.Enabled {
+		chat = fmt.Sprintf("  stoa chat talks to the model (%s), a browser at %s.\n", model, "ws"+strings.TrimSuffix(strings.TrimPrefix(at, "http"), "/mcp")+"/ws")
 	}
 	return fmt.Sprintf(`
   stoa %s serves %s at %s
@@ -146,6 +151,6 @@ func banner(addresses []string, cfg *config.Config) string {
     {"mcpServers": {"stoa": {"type": "http", "url": "%s"}}}
 
   stoa tools lists what is offered, stoa servers how the servers do. Ctrl-C stops the hub.
-
-`, version(), plural(len(cfg.Servers), "server"), at, at)
+%s
+`, version(), plural(len(cfg.Servers), "server"), at, at, chat)
 }

@@ -90,7 +90,7 @@ func TestBannerSaysTheLinkersVersion(t *testing.T) {
 	t.Cleanup(func() { release = before })
 	release = "9.9.9-test"
 	cfg := config.Default()
-	if got := banner([]string{"127.0.0.1:80"}, &cfg); !strings.Contains(got, "stoa 9.9.9-test serves") {
+	if got := banner([]string{"127.0.0.1:80"}, &cfg, "script"); !strings.Contains(got, "stoa 9.9.9-test serves") {
 		t.Errorf("the banner is %s", got)
 	}
 }

@@ -64,8 +64,8 @@ func TestIsAt(t *testing.T) {
 }
 
 func TestBannerOfEveryInterface(t *testing.T) {
-	text := banner([]string{"0.0.0.0:8080", "127.0.0.1:9"}, &config.Config{})
-	if !strings.Contains(text, "http://127.0.0.1:8080/mcp") || !strings.Contains(text, "0 servers") {
+	text := banner([]string{"0.0.0.0:8080", "127.0.0.1:9"}, &config.Config{Chat: config.Chat{Enabled: true}}, "script: no key is set")
+	if !strings.Contains(text, "http://127.0.0.1:8080/mcp") || !strings.Contains(text, "0 servers") || !strings.Contains(text, "script: no key is set") || !strings.Contains(text, "ws://127.0.0.1:8080/ws.") {
 		t.Error(text)
 	}
 }

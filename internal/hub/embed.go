@@ -72,10 +72,13 @@ func (h *Hub) Ping(ctx context.Context, server string) error {
 func (h *Hub) AddModule(name string, m mcp.Handler) (*upstream.Upstream, error) {
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
-	if h.pool.Get(name) != nil {
+	put := h.pool.Add
+	if h.isStock(name) && !h.leases.has(name) {
+		put = h.pool.Replace // an agent that exists by default gives way
+	} else if h.pool.Get(name) != nil {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: name, Msg: "a server has this name", Hint: "Rename that server."}
 	}
-	return h.pool.Add(upstream.Options{Name: name, Title: name, Handler: m, Logger: h.logger("upstream")})
+	return put(upstream.Options{Name: name, Title: name, Handler: m, Logger: h.logger("upstream")})
 }
 
 // Tools is what can be called now.

@@ -78,6 +78,7 @@ type Hub struct {
 	models      atomic.Pointer[models.Set]
 	sampling    *sample.Host
 	tasks       *call.Tasks
+	chat        chatHost
 	environ     []string // Options.Environ
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
@@ -102,7 +103,7 @@ type Hub struct {
 // before Run.
 func Open(opts Options) (*Hub, error) {
 	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
-	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.begin} {
+	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.openChat, h.begin} {
 		if err := step(opts); err != nil {
 			h.Close()
 			return nil, err
@@ -215,6 +216,9 @@ func (h *Hub) begin(Options) error {
 	if err := h.setModules(h.cfg); err != nil {
 		return err
 	}
+	if err := h.setAgents(nil, offered(h.cfg)); err != nil {
+		return err
+	}
 	if h.data == nil {
 		h.tasks.Resume() // nothing was left, but what comes must go
 	}
@@ -278,6 +282,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	// Not before: who opens a hub to look at what it keeps must change nothing.
 	h.tasks.Resume()
+	h.chat.resume()
 	failed := make(chan error, len(servers))
 	for i, s := range servers {
 		h.wg.Go(func() {
@@ -290,7 +295,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		err = h.data.announce(h.Addresses(), h.config().Hash())
 	}
 	if err == nil {
-		h.log.Info("hub is ready", obs.KeyAction, "listen", "address", h.Addresses(), "upstreams", len(h.pool.All()))
+		h.log.Info("hub is ready", obs.KeyAction, "listen", "address", h.Addresses(), "upstreams", len(h.Upstreams()), "model", h.Model())
 		if h.listens != nil {
 			h.listens(h.Addresses())
 		}
@@ -333,9 +338,11 @@ func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 func (h *Hub) drain(servers []*http.Server) {
 	h.endpoint.Close()
 	h.desk.Close() // nobody is waited for
+	h.chat.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	var wg sync.WaitGroup
+	wg.Go(func() { h.chat.drain(ctx) })
 	for _, s := range servers {
 		wg.Go(func() {
 			if s.Shutdown(ctx) != nil {

@@ -106,7 +106,7 @@ func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lea
 	switch {
 	case old != nil && (old.owner != who.Name || subtle.ConstantTimeCompare([]byte(old.id), []byte(reg.Lease)) != 1):
 		return nil, &fault.Error{Kind: fault.Denied, Subject: reg.Name, Msg: "an agent of this name is registered", Hint: "Show its lease, wait for it to end, or choose another name."}
-	case old == nil && h.pool.Get(reg.Name) != nil:
+	case old == nil && h.pool.Get(reg.Name) != nil && !h.isStock(reg.Name):
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: reg.Name, Msg: "a server of the config has this name", Hint: "Choose another name."}
 	case old == nil && len(h.leases.m) >= maxLeases:
 		return nil, fault.New(fault.Limit, "agents", "%d agents are registered, which is as many as may", maxLeases)
@@ -114,6 +114,8 @@ func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lea
 	put := h.pool.Add
 	if old != nil {
 		old.ends.Stop()
+		put = h.pool.Replace
+	} else if h.pool.Get(reg.Name) != nil { // an agent that exists by default gives way
 		put = h.pool.Replace
 	}
 	if _, err := put(o); err != nil {
@@ -241,6 +243,14 @@ func (h *Hub) endLease(name string, l *lease) {
 	delete(h.leases.m, name)
 	h.pool.Retire(name)
 	h.logger("agent").Info("agent is gone", "agent", name)
+	h.restock(name)
+}
+
+// has reports whether an agent is registered by that name.
+func (t *leases) has(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[name] != nil
 }
 
 // close ends the timers; the agents go with the pool.

@@ -45,6 +45,11 @@ func (h *Hub) hideSecrets(cfgs ...*config.Config) {
 			}
 		}
 	}
+	for _, cfg := range cfgs {
+		for _, s := range cfg.Models.Secrets() {
+			all = append(all, s.Reveal())
+		}
+	}
 	h.logs.Hide(all)
 }
 

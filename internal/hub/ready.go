@@ -28,6 +28,7 @@ type report struct {
 	Upstreams []agentRow `json:"upstreams"`
 	Pool      any        `json:"pool"`
 	Store     string     `json:"store"` // ok, failing, or none while nothing is kept
+	Model     string     `json:"model"` // that conversations are held with, and what it lacks
 
 	Health []healthItem `json:"health,omitempty"`
 }
@@ -71,7 +72,7 @@ func (h *Hub) look(ctx context.Context) report {
 		return h.ready.last
 	}
 	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
-	rep := report{Pool: h.pool.Stats(), Store: h.storeWord(), Health: h.health(), Upstreams: []agentRow{}}
+	rep := report{Pool: h.pool.Stats(), Store: h.storeWord(), Model: h.Model(), Health: h.health(), Upstreams: []agentRow{}}
 	states := h.listed(auth.Local)
 	rows := make([]agentRow, len(states))
 	var wg sync.WaitGroup

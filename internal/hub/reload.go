@@ -44,6 +44,7 @@ var fixed = []struct {
 	{"limits.depth", func(c *config.Config) any { return c.Limits.Depth }},
 	{"limits.headerBytes", func(c *config.Config) any { return c.Limits.HeaderBytes }},
 	{"log", func(c *config.Config) any { return c.Log }},
+	{"chat.enabled", func(c *config.Config) any { return c.Chat.Enabled }},
 }
 
 // plan is what a reload will do. It is made before anything is done.
@@ -58,6 +59,7 @@ type plan struct {
 	pool    bool
 	policy  bool
 	models  *models.Set
+	chat    bool
 }
 
 // Reload makes cfg the configuration in effect, or refuses it whole: an error
@@ -106,8 +108,8 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 		case before != nil:
 			p.replace = append(p.replace, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "replaced"})
-		case h.pool.Get(o.Name) != nil:
-			return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("the server name %s is taken by the program's own tools; nothing was changed", o.Name), Hint: "Rename the server."}
+		case h.pool.Get(o.Name) != nil && (old.Agent(o.Name) == nil || h.leases.has(o.Name)): // an agent of the config gives way
+			return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("the server name %s is taken by a registered agent or the program's own tools; nothing was changed", o.Name), Hint: "Rename the server."}
 		default:
 			p.add = append(p.add, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "added"})
@@ -142,7 +144,20 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 		p.policy = true
 		p.changes = append(p.changes, Change{What: "policy", Action: "changed"})
 	}
-	return p, nil
+	return p, h.planChat(p, old, cfg)
+}
+
+// planChat compares what two configs say of models, the chat and its agents.
+func (h *Hub) planChat(p *plan, old, cfg *config.Config) error {
+	again := !reflect.DeepEqual(old.Models, cfg.Models)
+	if !reflect.DeepEqual(old.Chat, cfg.Chat) {
+		again = true
+		p.changes = append(p.changes, Change{What: "chat", Action: "changed"})
+	}
+	agents := agentChanges(offered(old), offered(cfg))
+	p.changes = append(p.changes, agents...)
+	p.chat = again || len(agents) > 0 || p.policy
+	return h.checkAgents(old, offered(cfg))
 }
 
 // enabled is the server of that name, or nil if there is none that is to run.
@@ -170,6 +185,8 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 func (h *Hub) apply(p *plan, cfg *config.Config) error {
 	h.models.Store(p.models)
 	h.hideSecrets(h.config(), cfg) // retired servers may still say the old ones
+	before := offered(h.config())
+	h.dropAgents(before, offered(cfg)) // a server may have the name now
 	for _, name := range p.remove {
 		h.pool.Retire(name)
 	}
@@ -200,6 +217,12 @@ func (h *Hub) apply(p *plan, cfg *config.Config) error {
 	}
 	if p.policy {
 		h.setPolicy(cfg)
+	}
+	if p.chat && h.chat.engine != nil {
+		h.chat.engine.Configure(chatSettings(cfg, p.models))
+		if err := h.setAgents(before, offered(cfg)); err != nil {
+			return err
+		}
 	}
 	h.current.Store(cfg)
 	if addresses := h.Addresses(); h.data != nil && len(addresses) > 0 {

@@ -96,6 +96,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("DELETE /mcps/{agent}", g.Require(h.unregister))
 	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
 	h.routeAPI(mux, g)
+	h.routeChat(mux, g, face)
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
 	// These tell what is behind the hub: to whoever is on this machine, else
 	// to those with a token.
@@ -195,7 +196,7 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js"})
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "chat": "/ws", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js"})
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {

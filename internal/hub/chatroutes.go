@@ -1,0 +1,30 @@
+package hub
+
+import (
+	"net/http"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/chatws"
+)
+
+// routeChat adds the addresses of the chat. Sockets are let in as MCP clients
+// are, since browsers and agents come to them; what is under /api needs a token.
+func (h *Hub) routeChat(mux *http.ServeMux, g *auth.Guard, face func(auth.Handler) http.Handler) {
+	c := &h.chat
+	if c.engine == nil {
+		return
+	}
+	answer := func(f func(http.ResponseWriter, *http.Request, *auth.Principal) error) auth.Handler {
+		return func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+			if err := f(w, r, who); err != nil {
+				refuse(w, err)
+			}
+		}
+	}
+	mux.Handle("/ws/{agent}", face(answer(c.agents.Serve)))
+	files := chatws.NewFiles(c.files)
+	mux.Handle("POST /api/files", g.Require(answer(files.Post)))
+	mux.Handle("GET /api/files", g.Require(answer(files.List)))
+	mux.Handle("GET /api/files/{id}", g.Require(answer(files.Get)))
+	mux.Handle("DELETE /api/files/{id}", g.Require(answer(files.Delete)))
+}
