@@ -23,6 +23,7 @@ import (
 type chatHost struct {
 	engine *chat.Engine
 	files  *chat.Files
+	host   *chatws.Host
 	agents *chatws.Agents
 }
 
@@ -46,8 +47,12 @@ func (h *Hub) openChat(Options) (err error) {
 		return err
 	}
 	h.opened(c.engine.Close)
+	c.host = chatws.New(c.engine, h.desk, chatws.Options{MessageBytes: min(h.cfg.Limits.MessageBytes, 1<<20), Degraded: h.degraded, Logger: h.logger("chat")})
 	c.agents = chatws.NewAgents(c.engine, chatws.AgentOptions{FrameBytes: h.cfg.Limits.MessageBytes, Signed: h.door.Signed, Logger: h.logger("chat")})
-	h.opened(c.agents.Close)
+	h.opened(func() {
+		c.host.Close()
+		c.agents.Close()
+	})
 	return nil
 }
 
@@ -64,12 +69,14 @@ func (c *chatHost) drain(ctx context.Context) {
 		return
 	}
 	c.engine.Drain(ctx)
+	c.host.Wait(ctx)
 	c.agents.Wait(ctx)
 }
 
 // leave tells clients that the hub stops.
 func (c *chatHost) leave() {
 	if c.engine != nil {
+		c.host.Close()
 		c.agents.Close()
 	}
 }

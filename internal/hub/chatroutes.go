@@ -14,6 +14,8 @@ func (h *Hub) routeChat(mux *http.ServeMux, g *auth.Guard, face func(auth.Handle
 	if c.engine == nil {
 		return
 	}
+	say := func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, err) }
+	c.host.Route(mux, face, g.Require, say)
 	answer := func(f func(http.ResponseWriter, *http.Request, *auth.Principal) error) auth.Handler {
 		return func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 			if err := f(w, r, who); err != nil {
