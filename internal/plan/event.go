@@ -17,22 +17,23 @@ type Event struct {
 	Attempt int      `json:"attempt,omitempty"` // from 1
 	Kind    CallKind `json:"kind,omitempty"`    // of a call; "" is the step's own
 
-	Created *Created        `json:"created,omitempty"`
-	Items   int             `json:"items,omitempty"`   // of Opened
-	List    *Data           `json:"list,omitempty"`    // of Opened: what a forEach goes through
-	Args    *Data           `json:"args,omitempty"`    // of Started: as they were sent; of Decided: as they were changed
-	Result  *Data           `json:"result,omitempty"`  // of Done and Pinned
-	Failure *Failure        `json:"failure,omitempty"` // of Failed, Unknown and Ended
-	Retry   *time.Time      `json:"retry,omitempty"`   // of Failed: when it is tried again; nil means not
-	Reason  string          `json:"reason,omitempty"`  // of Skipped, Paused, Stopping, Decided
-	Approve bool            `json:"approve,omitempty"` // of Decided
-	Ask     json.RawMessage `json:"ask,omitempty"`     // of Asked: the record of the approval
-	After   bool            `json:"after,omitempty"`   // of Paused: after the step, not before it
-	Mode    Mode            `json:"mode,omitempty"`    // of Continued
-	To      string          `json:"to,omitempty"`      // of Continued with RunTo: the step
-	Breaks  []Breakpoint    `json:"breaks,omitempty"`  // of Breaks
-	Status  Status          `json:"status,omitempty"`  // of Stopping and Ended
-	By      string          `json:"by,omitempty"`      // of Taken: which hub; else which person
+	Created *Created     `json:"created,omitempty"`
+	Key     string       `json:"key,omitempty"`     // of Started: goes along with the call
+	Items   int          `json:"items,omitempty"`   // of Opened
+	List    *Data        `json:"list,omitempty"`    // of Opened: what a forEach goes through
+	Args    *Data        `json:"args,omitempty"`    // of Started: as they were sent; of Decided: as they were changed
+	Result  *Data        `json:"result,omitempty"`  // of Done and Pinned
+	Failure *Failure     `json:"failure,omitempty"` // of Failed, Unknown and Ended
+	Retry   *time.Time   `json:"retry,omitempty"`   // of Failed: when it is tried again; nil means not
+	Reason  string       `json:"reason,omitempty"`  // of Skipped, Paused, Stopping, Decided
+	Approve bool         `json:"approve,omitempty"` // of Decided
+	Ask     string       `json:"ask,omitempty"`     // of Asked: the id of the approval
+	After   bool         `json:"after,omitempty"`   // of Paused: after the step, not before it
+	Mode    Mode         `json:"mode,omitempty"`    // of Continued
+	To      string       `json:"to,omitempty"`      // of Continued with RunTo: the step
+	Breaks  []Breakpoint `json:"breaks,omitempty"`  // of Breaks
+	Status  Status       `json:"status,omitempty"`  // of Stopping and Ended
+	By      string       `json:"by,omitempty"`      // of Taken: which hub; else which person
 }
 
 // EventType is what happened.
@@ -80,6 +81,7 @@ type Created struct {
 	Owner   string          `json:"owner,omitempty"`   // the principal
 	From    *Origin         `json:"from,omitempty"`    // nil: it is no fork
 	Paused  bool            `json:"paused,omitempty"`  // it waits to be told to begin
+	Key     string          `json:"key,omitempty"`     // the same key twice is the same run
 }
 
 // Origin is the run that another was forked from.

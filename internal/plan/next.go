@@ -228,7 +228,7 @@ func (n *next) calls(id string, st *StepState) {
 		it := &st.Items[i]
 		do := Do{What: DoCall, Step: id, Item: i, Kind: it.Kind}
 		switch {
-		case it.Phase == ItemPending && step.Approval && !it.Allowed:
+		case it.Phase == ItemPending && step.Approval && !it.Allowed, it.Phase == ItemAsked && !n.env.Busy(id, i):
 			n.out = append(n.out, Do{What: DoAsk, Step: id, Item: i})
 			continue
 		case it.Phase == ItemPending, it.Phase == ItemRunning && !n.env.Busy(id, i):

@@ -22,6 +22,7 @@ type world struct {
 	state  *State
 	now    time.Time
 	busy   map[string]bool // calls under way
+	asking map[string]bool // persons that are asked
 	sure   map[string]bool // steps that may be called again
 	kills  int
 
@@ -36,7 +37,7 @@ func key(step string, item int, kind CallKind) string {
 
 func newWorld(t *testing.T, r *rand.Rand) *world {
 	p := grow(r)
-	w := &world{t: t, r: r, plan: p, now: time.Unix(0, 0), state: &State{}, busy: map[string]bool{}, sure: map[string]bool{}, called: map[string]int{}, outcome: map[string]bool{}}
+	w := &world{t: t, r: r, plan: p, now: time.Unix(0, 0), state: &State{}, busy: map[string]bool{}, asking: map[string]bool{}, sure: map[string]bool{}, called: map[string]int{}, outcome: map[string]bool{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		w.sure[s.ID] = r.IntN(2) == 0
@@ -72,7 +73,7 @@ func (w *world) add(e Event) {
 
 func (w *world) env() Env {
 	return Env{Now: w.now,
-		Busy:       func(step string, item int) bool { return w.busy[key(step, item, "")] },
+		Busy:       func(step string, item int) bool { k := key(step, item, ""); return w.busy[k] || w.asking[k] },
 		Repeatable: func(step string, _ CallKind) bool { return w.sure[step] },
 		Breaks:     func(Breakpoint) bool { return true },
 	}
@@ -122,6 +123,7 @@ func (w *world) idle(todo []Do) {
 	for _, id := range w.state.Order() {
 		for i := range w.state.Steps[id].Items {
 			if w.state.Steps[id].Items[i].Phase == ItemAsked {
+				delete(w.asking, key(id, i, ""))
 				w.add(Event{Type: CallDecided, Step: id, Item: i, Approve: w.r.IntN(4) > 0, Reason: "no"})
 				return
 			}
@@ -158,6 +160,7 @@ func (w *world) do(d Do) {
 		w.add(Event{Type: StepSkipped, Step: d.Step, Reason: d.Reason})
 	case DoAsk:
 		w.add(Event{Type: CallAsked, Step: d.Step, Item: d.Item})
+		w.asking[key(d.Step, d.Item, "")] = true
 	case DoUnknown:
 		if w.sure[d.Step] {
 			w.t.Fatalf("%s may be called again", d.Step)
@@ -219,6 +222,7 @@ func (w *world) finish() {
 func (w *world) kill() {
 	w.kills++
 	clear(w.busy)
+	clear(w.asking)
 	again, err := Replay(w.events)
 	if err != nil {
 		w.t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 const (
 	MaxSteps  = 1000
 	MaxItems  = 1000 // of one forEach
-	MaxBytes  = 1 << 20
+	MaxBytes  = 256 << 10
 	MaxNested = 16 // conditions in conditions
 )
 

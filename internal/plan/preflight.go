@@ -49,7 +49,7 @@ func preflightCall(at, member, name string, args json.RawMessage, find Lookup, v
 	tool, err := find(name)
 	if err != nil {
 		f := fault.Of(err)
-		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Text()), Hint: f.Advice()}}
+		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Msg), Hint: f.Advice()}}
 	}
 	if tool.Denied != "" {
 		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s may not be called: %s", name, tool.Denied)}}

@@ -3,6 +3,8 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -81,6 +83,18 @@ func (s *State) Apply(e Event) error {
 	return nil
 }
 
+// possible says whether an event can follow, and changes nothing.
+func (s *State) possible(e Event) error {
+	c := *s
+	c.Steps, c.passed = maps.Clone(s.Steps), maps.Clone(s.passed)
+	if st := s.Steps[e.Step]; st != nil {
+		one := *st
+		one.Items = slices.Clone(st.Items)
+		c.Steps[e.Step] = &one
+	}
+	return c.Apply(e)
+}
+
 func (s *State) apply(e Event) error {
 	switch e.Type {
 	case RunCreated:
@@ -140,20 +154,11 @@ func (p *Plan) linksOf(own map[string]string, s *Step) links {
 	bare.After, bare.When = nil, nil
 	l := links{hard: p.needs(own, &bare)}
 	for _, id := range p.needs(own, s) {
-		if !contains(l.hard, id) {
+		if !slices.Contains(l.hard, id) {
 			l.soft = append(l.soft, id)
 		}
 	}
 	return l
-}
-
-func contains(list []string, s string) bool {
-	for _, e := range list {
-		if e == s {
-			return true
-		}
-	}
-	return false
 }
 
 // leave ends a pause.

@@ -45,7 +45,8 @@ type ItemState struct {
 	Retry   time.Time // when it is tried again
 	Began   time.Time
 	Took    time.Duration
-	Ask     []byte // the record of the approval that is waited for
+	Ask     string // the id of the approval that is waited for
+	Key     string // of the last call
 	Edited  *Data  // arguments as a person changed them
 	Allowed bool   // a person allowed it
 
@@ -163,7 +164,7 @@ func (it *ItemState) apply(e Event) error {
 	no := func() error { return fmt.Errorf("the call is %s", it.Phase) }
 	switch e.Type {
 	case CallAsked:
-		if it.Phase != ItemPending {
+		if it.Phase != ItemPending && it.Phase != ItemAsked { // asked again, by the next hub
 			return no()
 		}
 		it.Phase, it.Ask = ItemAsked, e.Ask
@@ -171,7 +172,7 @@ func (it *ItemState) apply(e Event) error {
 		if it.Phase != ItemAsked {
 			return no()
 		}
-		it.Ask = nil
+		it.Ask = ""
 		if it.Phase, it.Allowed, it.Edited = ItemPending, e.Approve, e.Args; !e.Approve {
 			it.Phase, it.Failure = ItemFailed, &Failure{Kind: deniedKind, Message: e.Reason}
 		}
@@ -186,7 +187,8 @@ func (it *ItemState) apply(e Event) error {
 		if e.Kind != it.Kind {
 			it.Tries = 0
 		}
-		it.Phase, it.Kind, it.Attempt, it.Tries, it.Args, it.Began, it.Retry = ItemRunning, e.Kind, e.Attempt, it.Tries+1, e.Args, e.Time, time.Time{}
+		it.Phase, it.Kind, it.Attempt, it.Tries, it.Retry = ItemRunning, e.Kind, e.Attempt, it.Tries+1, time.Time{}
+		it.Args, it.Key, it.Began = e.Args, e.Key, e.Time
 	case CallDone:
 		value := e.Kind == FallbackCall && it.Phase == ItemFailed // a fallback that is a value
 		if it.Phase != ItemRunning && !value {

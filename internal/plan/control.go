@@ -1,0 +1,359 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/session"
+)
+
+// tell records what a person wants and makes whoever drives look at it.
+func (r *Run) tell(ctx context.Context, e Event) error {
+	r.mu.Lock()
+	err := r.control(ctx, e)
+	r.mu.Unlock()
+	if err == nil {
+		r.of.drive(r)
+		r.poke()
+	}
+	return err
+}
+
+// control is tell with r.mu held.
+func (r *Run) control(ctx context.Context, e Event) error {
+	if err := r.current(ctx); err != nil {
+		return err
+	}
+	if r.state.Status.Over() {
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: r.id, Msg: fmt.Sprintf("the run is over: %s", r.state.Status), Hint: "Fork it to go on from one of its steps."}
+	}
+	if e.Step != "" {
+		if err := r.has(e.Step); err != nil {
+			return err
+		}
+	}
+	return r.record(ctx, e)
+}
+
+// current makes sure that what is known is what the journal says, where another
+// hub may be driving the run.
+func (r *Run) current(ctx context.Context) error {
+	if r.driven || r.journal.disk == nil {
+		return nil
+	}
+	last, err := r.journal.disk.log.Last(ctx, r.journal.subject)
+	if err != nil || last.Seq == r.journal.seq {
+		return err
+	}
+	r.mu.Unlock()
+	err = r.catchUp(ctx)
+	r.mu.Lock()
+	return err
+}
+
+func (r *Run) has(step string) error {
+	if r.state.Steps[step] != nil {
+		return nil
+	}
+	f := fault.New(fault.InvalidArguments, step, "the plan has no step %s", step).With("allowed", r.state.planned)
+	f.Hint = near(step, r.state.planned)
+	return f
+}
+
+// Continue lets a run that is paused go on.
+func (r *Run) Continue(ctx context.Context, mode Mode, to string) error {
+	return r.tell(ctx, Event{Type: RunContinue, Mode: mode, To: to})
+}
+
+// Pause begins nothing more until the run is told to go on. What is under way
+// ends.
+func (r *Run) Pause(ctx context.Context, reason string) error {
+	return r.tell(ctx, Event{Type: RunPaused, Reason: reason})
+}
+
+// Stop ends a run. What is under way is cancelled, and what was done is undone
+// if the plan says so.
+func (r *Run) Stop(ctx context.Context, reason string) error {
+	r.mu.Lock()
+	err := r.control(ctx, Event{Type: RunStopping, Status: Stopped, Reason: reason})
+	if err == nil {
+		for _, cancel := range r.busy {
+			cancel()
+		}
+	}
+	r.mu.Unlock()
+	if err == nil {
+		r.of.drive(r)
+		r.poke()
+	}
+	return err
+}
+
+// Break sets the breakpoints, in place of those before.
+func (r *Run) Break(ctx context.Context, breaks []Breakpoint) error {
+	r.mu.Lock()
+	for i, b := range breaks {
+		err := r.has(b.Step)
+		if problems := b.If.check(fmt.Sprintf("/breakpoints/%d/if", i), 0); err == nil && len(problems) > 0 {
+			err = &fault.Error{Kind: fault.InvalidArguments, Subject: b.Step, Msg: problems[0].String()}
+		}
+		if err != nil {
+			r.mu.Unlock()
+			return err
+		}
+	}
+	r.mu.Unlock()
+	return r.tell(ctx, Event{Type: RunBreaks, Breaks: breaks})
+}
+
+// Skip goes on without a step.
+func (r *Run) Skip(ctx context.Context, step string) error {
+	return r.tell(ctx, Event{Type: StepSkipped, Step: step, Reason: "a person skipped it"})
+}
+
+// Retry makes the failed or unsure calls of a step once more.
+func (r *Run) Retry(ctx context.Context, step string) error {
+	return r.tell(ctx, Event{Type: StepAgain, Step: step})
+}
+
+// Pin sets the result of a step of which nobody knows what became of it, or
+// that was not begun.
+func (r *Run) Pin(ctx context.Context, step string, value json.RawMessage) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.has(step); err != nil {
+		return err
+	}
+	if r.state.Steps[step].busy() {
+		return fault.New(fault.InvalidArguments, step, "the step is at work")
+	}
+	d, err := r.journal.put(ctx, value)
+	if err != nil {
+		return err
+	}
+	return r.control(ctx, Event{Type: StepPinned, Step: step, Result: d})
+}
+
+// Inspection is what a step would be called with now.
+type Inspection struct {
+	Step  string          `json:"step"`
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args,omitempty"`
+	When  *bool           `json:"when,omitempty"`  // whether its condition holds
+	Items *int            `json:"items,omitempty"` // of forEach
+	Error string          `json:"error,omitempty"`
+}
+
+// Inspect resolves the arguments of a step as they would be sent now; nothing
+// is called. For a step for each item those of the first are shown.
+func (r *Run) Inspect(ctx context.Context, step string) (Inspection, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.has(step); err != nil {
+		return Inspection{}, err
+	}
+	s := r.state.Created.Plan.Step(step)
+	out := Inspection{Step: step, Tool: s.Called()}
+	if s.When != nil {
+		holds, err := s.When.Holds(r.maybe(ctx))
+		if err == nil {
+			out.When = &holds
+		}
+	}
+	var item map[string][]byte
+	if s.ForEach != nil {
+		list, n, flaw, err := r.list(ctx, s.ForEach)
+		if err != nil || flaw != nil {
+			if flaw != nil {
+				out.Error = flaw.Message
+			}
+			return out, err
+		}
+		out.Items = &n
+		if n == 0 {
+			return out, nil
+		}
+		raw, err := r.journal.get(ctx, list)
+		if err != nil {
+			return out, err
+		}
+		first, err := session.Dig(raw, []session.Step{session.At(0)})
+		if err != nil {
+			return out, err
+		}
+		item = map[string][]byte{s.ForEach.As: first}
+	}
+	args := s.Args
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	full, _, err := session.Resolve(args, MaxArgs, r.values(ctx, item))
+	if err != nil {
+		out.Error = fault.Of(err).Text()
+		return out, nil
+	}
+	out.Args = full
+	return out, nil
+}
+
+// Variables are what the references of a run stand for: its inputs and the
+// results of its steps.
+func (r *Run) Variables(ctx context.Context) (map[string]json.RawMessage, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]json.RawMessage{}
+	for name, d := range r.state.Created.Inputs {
+		raw, err := r.journal.get(ctx, &d)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = raw
+	}
+	for _, id := range r.state.planned {
+		raw, err := r.result(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if raw == nil {
+			continue
+		}
+		out[id] = raw
+		for _, name := range r.state.Created.Plan.Step(id).Outputs {
+			if part, err := r.output(ctx, id, name); err == nil {
+				out[name] = part
+			}
+		}
+	}
+	return out, nil
+}
+
+// Change is what a fork does otherwise than its run.
+type Change struct {
+	Inputs map[string]json.RawMessage // new values of inputs
+	Pins   map[string]json.RawMessage // results of steps, which are then not called
+	From   string                     // the step from which on all is done again; empty: none
+	Reason string
+}
+
+// Fork makes a new run of the same plan: what is not changed, and does not come
+// of what is, is taken over; the rest is done again. The old run stays as it
+// is. The new one is paused.
+func (r *Runs) Fork(ctx context.Context, run *Run, ch Change) (*Run, error) {
+	run.mu.Lock()
+	created, breaks, pins, err := run.fork(ctx, ch)
+	run.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return r.begin(ctx, created, ch.Inputs, breaks, pins)
+}
+
+// fork makes the first events of a fork. r.mu is held.
+func (r *Run) fork(ctx context.Context, ch Change) (*Created, []Breakpoint, []Event, error) {
+	changed := map[string]bool{}
+	for _, step := range slices.Sorted(maps.Keys(ch.Pins)) {
+		if err := r.has(step); err != nil {
+			return nil, nil, nil, err
+		}
+		changed[step] = true
+	}
+	if ch.From != "" {
+		if err := r.has(ch.From); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if _, problems := CheckInputs(&Plan{Inputs: changedInputs(&r.state.Created.Plan, ch.Inputs)}, ch.Inputs); len(problems) > 0 {
+		return nil, nil, nil, &Problems{problems}
+	}
+	again := r.affected(ch, changed)
+	c := r.state.Created
+	c.Run, c.Paused, c.Key, c.Inputs = newID(), true, "", maps.Clone(c.Inputs)
+	if c.Inputs == nil {
+		c.Inputs = map[string]Data{}
+	}
+	c.From = &Origin{Run: r.id, At: r.state.N, Reason: ch.Reason}
+	var pins []Event
+	for _, id := range r.state.planned {
+		if value, ok := ch.Pins[id]; ok {
+			d, err := r.journal.put(ctx, value)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			pins = append(pins, Event{Type: StepPinned, Step: id, Result: d, By: "fork"})
+			continue
+		}
+		if again[id] || r.state.Steps[id].Phase != StepDone {
+			continue
+		}
+		raw, err := r.result(ctx, id)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		d, err := r.journal.put(ctx, raw)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		pins = append(pins, Event{Type: StepPinned, Step: id, Result: d, By: "fork"})
+	}
+	return &c, r.state.Breaks, pins, nil
+}
+
+// changedInputs are the inputs of a plan that are given anew; names that it
+// does not have are told of by the check.
+func changedInputs(p *Plan, given map[string]json.RawMessage) []Input {
+	var out []Input
+	for _, in := range p.Inputs {
+		if _, ok := given[in.Name]; ok {
+			out = append(out, in)
+		}
+	}
+	return out
+}
+
+// affected are the steps that a change makes be done again: those that come of
+// what is changed, and the one from which on all is.
+func (r *Run) affected(ch Change, changed map[string]bool) map[string]bool {
+	p := &r.state.Created.Plan
+	before := p.ancestors()
+	again := map[string]bool{}
+	for i := range p.Steps {
+		id := p.Steps[i].ID
+		if id == ch.From || ch.From != "" && before[id][ch.From] {
+			again[id] = true
+		}
+		for step := range changed {
+			if before[id][step] {
+				again[id] = true
+			}
+		}
+		if usesInput(&p.Steps[i], ch.Inputs) {
+			again[id] = true
+		}
+	}
+	for i := range p.Steps { // what comes of what is done again
+		for step := range before[p.Steps[i].ID] {
+			if again[step] {
+				again[p.Steps[i].ID] = true
+			}
+		}
+	}
+	return again
+}
+
+func usesInput(s *Step, inputs map[string]json.RawMessage) (uses bool) {
+	s.used("", func(_, text string, _ bool) {
+		name := strings.TrimPrefix(text, "@")
+		if end := strings.IndexAny(name, ".["); end >= 0 {
+			name = name[:end]
+		}
+		if _, ok := inputs[name]; ok {
+			uses = true
+		}
+	})
+	return uses
+}

@@ -1,0 +1,407 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/spell"
+	"github.com/stoahub/stoa/internal/store"
+)
+
+// RunsOptions are what runs work with.
+type RunsOptions struct {
+	// Face returns the handler by which calls of a Session are made, so that
+	// they pass the same door as all others.
+	Face func(session string) mcp.Handler
+	// Find finds a tool for a principal in a Session.
+	Find func(ctx context.Context, who *auth.Principal, session, name string) (Tool, error)
+	// Principal returns who has a name now, or nil: a run may be taken up again
+	// when its owner's token is gone.
+	Principal func(name string) *auth.Principal
+	Sessions  *session.Registry
+	Desk      *policy.Desk
+	Events    *event.Bus    // nil: none
+	Logger    *slog.Logger  // nil: discard
+	Lease     time.Duration // how long a hub that died keeps its runs; 0: 10 s
+	Max       int           // runs that are kept of one Session; 0: 1,000
+}
+
+// Runs are the runs of a hub.
+type Runs struct {
+	o    RunsOptions
+	disk *disk
+	name string // of this hub, in leases
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	all     map[string]*Run
+	closing bool
+}
+
+// Summary is what is known of a run at a glance.
+type Summary struct {
+	ID        string     `json:"id"`
+	Title     string     `json:"title,omitempty"`
+	Session   string     `json:"session,omitempty"`
+	Principal string     `json:"principal"`
+	Status    Status     `json:"status"`
+	Steps     int        `json:"steps"`
+	Done      int        `json:"done"`
+	Began     time.Time  `json:"began"`
+	Ended     *time.Time `json:"ended,omitempty"`
+	From      *Origin    `json:"from,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+}
+
+// Open reads the runs that st holds; nil means that none are kept. Nothing is
+// driven before Resume.
+func Open(ctx context.Context, st *store.Store, o RunsOptions) (*Runs, error) {
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.Max = cmp.Or(o.Max, 1000)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Runs{o: o, name: rand.Text(), all: map[string]*Run{}}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if st == nil {
+		return r, nil
+	}
+	var err error
+	if r.disk, err = openDisk(ctx, st); err != nil {
+		return nil, err
+	}
+	if err := r.read(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// read makes the runs that the log holds. One whose journal cannot be used is
+// told of and left where it is.
+func (r *Runs) read(ctx context.Context) error {
+	broken := map[string]bool{}
+	err := r.disk.log.Scan(ctx, "", 0, func(e store.Entry) error {
+		sess, id := split(e.Subject)
+		run := r.all[id]
+		if run == nil {
+			run = r.newRun(id, sess)
+			r.all[id] = run
+		}
+		var ev Event
+		err := json.Unmarshal(e.Data, &ev)
+		if err == nil && !broken[id] {
+			err = run.state.Apply(ev)
+		}
+		if err != nil && !broken[id] {
+			broken[id] = true
+			r.o.Logger.Error("the journal of a run cannot be used", "run", id, "seq", e.Seq, "err", err)
+		}
+		run.journal.seq = e.Seq
+		return nil
+	})
+	for id := range broken {
+		delete(r.all, id)
+	}
+	if err != nil {
+		return fmt.Errorf("read the journals of runs: %w", err)
+	}
+	return nil
+}
+
+func (r *Runs) newRun(id, sess string) *Run {
+	return &Run{id: id, of: r, state: &State{}, journal: journal{disk: r.disk, session: sess, subject: subjectOf(sess, id)}, wake: make(chan struct{}, 1), changed: make(chan struct{}), busy: map[string]context.CancelFunc{}}
+}
+
+// Start is what a run begins with.
+type Start struct {
+	Who     *auth.Principal
+	Session string // its name
+	Plan    *Plan
+	Inputs  map[string]json.RawMessage
+	Options Options
+	Breaks  []Breakpoint
+	Paused  bool   // it waits to be told to begin
+	Key     string // the same key twice is the same run; empty: no key
+}
+
+// Problems is a plan that cannot be run, and why.
+type Problems struct{ List []Problem }
+
+func (p *Problems) Error() string {
+	text := ""
+	for i, one := range p.List {
+		if i > 0 {
+			text += "; "
+		}
+		text += one.String()
+	}
+	return text
+}
+
+// Start begins a run, after all that can be checked has been.
+func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
+	if s.Key != "" {
+		if run := r.byKey(s); run != nil {
+			return run, nil
+		}
+	}
+	inputs, err := r.Check(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	created := &Created{Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}}
+	return r.begin(ctx, created, inputs, s.Breaks, nil)
+}
+
+// Check says everything that would keep a run from being made, and returns its
+// inputs with defaults.
+func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, error) {
+	sess, err := r.session(s.Who.Name, s.Session)
+	if err != nil {
+		return nil, err
+	}
+	problems := Check(s.Plan, func(name string) bool { _, err := sess.Value(name); return err == nil })
+	if len(problems) > 0 {
+		return nil, &Problems{problems}
+	}
+	inputs, problems := CheckInputs(s.Plan, s.Inputs)
+	for i := range problems {
+		problems[i].Pointer = "/inputs" + problems[i].Pointer
+	}
+	find := func(name string) (Tool, error) { return r.o.Find(ctx, s.Who, s.Session, name) }
+	known := func(ref session.Reference) []byte {
+		data, ok := inputs[ref.Name]
+		if !ok || ref.Session != "" {
+			return nil
+		}
+		part, err := session.Dig(data, ref.Path)
+		if err != nil {
+			return nil
+		}
+		return part
+	}
+	problems = append(problems, Preflight(s.Plan, find, known)...)
+	for i, b := range s.Breaks {
+		if s.Plan.Step(b.Step) == nil {
+			var ids []string
+			for _, st := range s.Plan.Steps {
+				ids = append(ids, st.ID)
+			}
+			problems = append(problems, Problem{Pointer: fmt.Sprintf("/breakpoints/%d", i), Message: "there is no step " + b.Step, Hint: near(b.Step, ids)})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, &Problems{problems}
+	}
+	return inputs, nil
+}
+
+func newID() string { return "run_" + rand.Text()[:20] }
+
+// begin writes the first events of a run and drives it.
+func (r *Runs) begin(ctx context.Context, c *Created, inputs map[string]json.RawMessage, breaks []Breakpoint, then []Event) (*Run, error) {
+	sess, err := r.session(c.Owner, c.Session)
+	if err != nil {
+		return nil, err
+	}
+	run := r.newRun(c.Run, sess.ID())
+	for name, raw := range inputs {
+		d, err := run.journal.put(ctx, raw)
+		if err != nil {
+			return nil, err
+		}
+		c.Inputs[name] = *d
+	}
+	first := append([]Event{{Type: RunCreated, Created: c}}, then...)
+	if len(breaks) > 0 {
+		first = append(first, Event{Type: RunBreaks, Breaks: breaks})
+	}
+	r.mu.Lock()
+	if r.closing {
+		r.mu.Unlock()
+		return nil, fault.New(fault.Unreachable, "plan", "the hub is stopping")
+	}
+	r.all[run.id] = run
+	r.mu.Unlock()
+	run.mu.Lock()
+	for _, e := range first {
+		if err = run.record(ctx, e); err != nil {
+			break
+		}
+	}
+	run.mu.Unlock()
+	if err != nil {
+		r.mu.Lock()
+		delete(r.all, run.id)
+		r.mu.Unlock()
+		return nil, err
+	}
+	r.drive(run)
+	r.trim(run)
+	return run, nil
+}
+
+// byKey finds the run that was begun with a key.
+func (r *Runs) byKey(s Start) *Run {
+	for _, run := range r.list() {
+		run.mu.Lock()
+		c := run.state.Created
+		run.mu.Unlock()
+		if c.Key == s.Key && c.Owner == s.Who.Name && c.Session == s.Session {
+			return run
+		}
+	}
+	return nil
+}
+
+// session returns the Session of a run. It need not hold anything yet.
+func (r *Runs) session(principal, name string) (*session.Session, error) {
+	s, err := r.o.Sessions.Bind(session.Binding{Principal: principal, Name: name})
+	if err == nil && s == nil {
+		err = &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "runs belong to a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
+	}
+	return s, err
+}
+
+func (r *Runs) list() []*Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]*Run, 0, len(r.all))
+	for _, run := range r.all {
+		out = append(out, run)
+	}
+	return out
+}
+
+// Find returns a run of a principal. id may be "current": the one of the
+// Session that began last.
+func (r *Runs) Find(who *auth.Principal, sess, id string) (*Run, error) {
+	if id == "" || id == "current" {
+		if all := r.Of(who.Name, sess); len(all) > 0 {
+			return all[0], nil
+		}
+		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "plan", Msg: "the session has no run", Hint: "Begin one with plan_execute."}
+	}
+	r.mu.Lock()
+	run := r.all[id]
+	r.mu.Unlock()
+	if run != nil && run.Summary().Principal == who.Name {
+		return run, nil
+	}
+	f := fault.New(fault.InvalidArguments, id, "there is no run %s", id)
+	var ids []string
+	for _, o := range r.Of(who.Name, sess) {
+		ids = append(ids, o.id)
+	}
+	f.Hint = "plan_status without a run lists those of the session."
+	if near := spell.Near(id, ids, 1); len(near) > 0 {
+		f.Hint = "Is " + near[0] + " meant?"
+	}
+	return nil, f
+}
+
+// Of returns the runs of a Session, the newest first.
+func (r *Runs) Of(principal, sess string) []*Run {
+	var out []*Run
+	for _, run := range r.list() {
+		if s := run.Summary(); s.Principal == principal && (sess == "" || s.Session == sess) {
+			out = append(out, run)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Run) int {
+		x, y := a.Summary(), b.Summary()
+		return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID))
+	})
+	return out
+}
+
+// trim forgets the oldest runs of a Session that are over, beyond the bound.
+func (r *Runs) trim(run *Run) {
+	s := run.Summary()
+	all := r.Of(s.Principal, s.Session)
+	for i := len(all) - 1; i >= r.o.Max; i-- {
+		if all[i].Summary().Status.Over() {
+			r.forget(all[i])
+		}
+	}
+}
+
+func (r *Runs) forget(run *Run) {
+	r.mu.Lock()
+	delete(r.all, run.id)
+	r.mu.Unlock()
+	if r.disk != nil {
+		if err := r.disk.log.Purge(r.ctx, run.journal.subject); err != nil {
+			r.o.Logger.Warn("forget a run", "run", run.id, "err", err)
+		}
+	}
+}
+
+// EndSession forgets the runs of a Session that has ended.
+func (r *Runs) EndSession(principal, name string) {
+	id := session.ID(principal, name)
+	for _, run := range r.Of(principal, name) {
+		r.forget(run)
+	}
+	if r.disk != nil {
+		if err := r.disk.blobs.Purge(r.ctx, id); err != nil {
+			r.o.Logger.Warn("forget the data of runs", "session", name, "err", err)
+		}
+	}
+}
+
+// Resume drives the runs that were not over when the hub ended.
+func (r *Runs) Resume() {
+	for _, run := range r.list() {
+		if !run.Summary().Status.Over() {
+			r.drive(run)
+		}
+	}
+}
+
+// Drain lets calls that are under way end; nothing more is begun.
+func (r *Runs) Drain(ctx context.Context) {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	for _, run := range r.list() {
+		run.poke()
+	}
+	idle := make(chan struct{})
+	go func() { r.wg.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// Close ends what runs: a call that is cut off is one of which nobody knows.
+func (r *Runs) Close() {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	r.cancel()
+	r.wg.Wait()
+}
+
+func (r *Runs) stopping() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closing
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/stoahub/stoa/internal/session"
+)
+
+// View is a run as people and programs look at it.
+type View struct {
+	Summary
+	Plan    *Plan                      `json:"plan,omitempty"`
+	Options Options                    `json:"options"`
+	Steps   []StepView                 `json:"steps"`
+	Paused  *PauseView                 `json:"paused,omitempty"`
+	Breaks  []Breakpoint               `json:"breakpoints,omitempty"`
+	Failure *Failure                   `json:"failure,omitempty"`
+	TookMS  int64                      `json:"tookMs"`
+	Outputs map[string]json.RawMessage `json:"outputs,omitempty"`
+	Context map[string]json.RawMessage `json:"context,omitempty"`
+}
+
+// PauseView is where and why a run is paused.
+type PauseView struct {
+	Step   string `json:"step,omitempty"`
+	After  bool   `json:"after,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// StepView is a step of a run.
+type StepView struct {
+	ID       string          `json:"id"`
+	Tool     string          `json:"tool"`
+	State    string          `json:"state"`
+	Attempts int             `json:"attempts,omitempty"`
+	Items    int             `json:"items,omitempty"` // of forEach
+	Done     int             `json:"done,omitempty"`  // of those
+	TookMS   int64           `json:"tookMs,omitempty"`
+	Error    *Failure        `json:"error,omitempty"`
+	Retry    *time.Time      `json:"nextRetry,omitempty"`
+	Reason   string          `json:"reason,omitempty"` // why it was skipped
+	Approval string          `json:"approval,omitempty"`
+	Undone   string          `json:"undone,omitempty"`
+	Fallback bool            `json:"fallback,omitempty"` // its result is that of its fallback
+	Pinned   bool            `json:"pinned,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"` // or as much of it as is shown
+}
+
+// Look says what a view shows.
+type Look struct {
+	Results bool
+	Context bool
+	Plan    bool
+	Preview int // bytes of a result or value; 0: all
+}
+
+// View looks at a run.
+func (r *Run) View(ctx context.Context, look Look) (View, error) {
+	v := View{Summary: r.Summary()}
+	if look.Context {
+		vars, err := r.Variables(ctx)
+		if err != nil {
+			return v, err
+		}
+		v.Context = map[string]json.RawMessage{}
+		for name, raw := range vars {
+			v.Context[name] = shown(raw, look.Preview)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.state
+	v.Options, v.Breaks, v.Failure, v.TookMS = s.Created.Options, s.Breaks, s.Failure, s.Spent(time.Now()).Milliseconds()
+	if look.Plan {
+		v.Plan = &s.Created.Plan
+	}
+	if s.Pause != nil {
+		v.Paused = &PauseView{s.Pause.Step, s.Pause.After, s.Pause.Reason}
+	}
+	for _, id := range s.planned {
+		sv := s.stepView(id)
+		if look.Results && s.Steps[id].Phase == StepDone {
+			raw, err := r.result(ctx, id)
+			if err != nil {
+				return v, err
+			}
+			sv.Result = shown(raw, look.Preview)
+		}
+		v.Steps = append(v.Steps, sv)
+	}
+	if s.Status == Finished || look.Results {
+		v.Outputs = map[string]json.RawMessage{}
+		for name, text := range s.Created.Plan.Outputs {
+			ref, _ := session.ParseReference(text)
+			if raw, err := r.values(ctx, nil)(ref); err == nil && raw != nil {
+				v.Outputs[name] = shown(raw, look.Preview)
+			}
+		}
+	}
+	return v, nil
+}
+
+func shown(raw []byte, budget int) json.RawMessage {
+	if budget <= 0 || len(raw) <= budget {
+		return raw
+	}
+	p := session.Preview(raw, budget)
+	if json.Valid(p) {
+		return p
+	}
+	text, err := json.Marshal(string(p))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+func (s *State) stepView(id string) StepView {
+	step, st := s.Created.Plan.Step(id), s.Steps[id]
+	v := StepView{ID: id, Tool: step.Called(), State: string(st.Phase), Reason: st.Reason, Pinned: st.Pinned != nil}
+	if st.each && st.List != nil {
+		v.Items = len(st.Items)
+	}
+	for i := range st.Items {
+		it := &st.Items[i]
+		v.Attempts += it.Attempt
+		v.TookMS += it.Took.Milliseconds()
+		switch it.Phase {
+		case ItemDone:
+			if st.each {
+				v.Done++
+			}
+			v.Fallback = v.Fallback || it.Kind == FallbackCall
+		case ItemRetry:
+			v.Retry = &it.Retry
+		case ItemAsked, ItemUnknown:
+			if st.Phase == StepOpen {
+				v.State = string(it.Phase)
+			}
+			if it.Ask != "" {
+				v.Approval = it.Ask
+			}
+		}
+		if it.Failure != nil {
+			v.Error = it.Failure
+		}
+		if it.Undo != "" {
+			v.Undone = string(it.Undo)
+		}
+	}
+	return v
+}
