@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chatws"
+	"github.com/stoahub/stoa/internal/fault"
 )
 
 // routeChat adds the addresses of the chat. Sockets are let in as MCP clients
@@ -19,14 +20,15 @@ func (h *Hub) routeChat(mux *http.ServeMux, g *auth.Guard, face func(auth.Handle
 	answer := func(f func(http.ResponseWriter, *http.Request, *auth.Principal) error) auth.Handler {
 		return func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 			if err := f(w, r, who); err != nil {
-				refuse(w, err)
+				h.stumbled(r, err)
+				sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
 			}
 		}
 	}
 	mux.Handle("/ws/{agent}", face(answer(c.agents.Serve)))
-	files := chatws.NewFiles(c.files)
-	mux.Handle("POST /api/files", g.Require(answer(files.Post)))
-	mux.Handle("GET /api/files", g.Require(answer(files.List)))
-	mux.Handle("GET /api/files/{id}", g.Require(answer(files.Get)))
-	mux.Handle("DELETE /api/files/{id}", g.Require(answer(files.Delete)))
+	files, api := chatws.NewFiles(c.files), g.Saying(sayError)
+	mux.Handle("POST /api/files", api.Require(answer(files.Post)))
+	mux.Handle("GET /api/files", api.Require(answer(files.List)))
+	mux.Handle("GET /api/files/{id}", api.Require(answer(files.Get)))
+	mux.Handle("DELETE /api/files/{id}", api.Require(answer(files.Delete)))
 }
