@@ -282,7 +282,7 @@ func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string
 		return it, nil
 	}
 	if up, _, ok := strings.Cut(name, "__"); ok {
-		if u := g.pool.Get(up); u != nil && g.cat.Now().Of(up) == nil && p.may(up) {
+		if u := g.pool.Get(up); u != nil && !u.Unlisted() && g.cat.Now().Of(up) == nil && p.may(up) {
 			st := u.Status()
 			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s %s", st.State, st.Error)
 		}

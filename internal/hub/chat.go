@@ -166,7 +166,8 @@ func offered(cfg *config.Config) []config.Agent {
 	if !cfg.Chat.Enabled {
 		return nil
 	}
-	return cfg.Agents
+	// A config made by hand may not have been validated.
+	return slices.DeleteFunc(slices.Clone(cfg.Agents), func(a config.Agent) bool { return a.Stock && cfg.Server(a.Name) != nil })
 }
 
 // setAgents offers the agents of next in place of those of old. It is called
@@ -244,8 +245,8 @@ func (h *Hub) checkAgents(old *config.Config, next []config.Agent) error {
 // isStock reports whether a name is that of an agent which exists without being
 // configured, and so gives way to others.
 func (h *Hub) isStock(name string) bool {
-	i := slices.IndexFunc(offered(h.config()), func(a config.Agent) bool { return a.Name == name })
-	return i >= 0 && h.config().Agents[i].Stock && h.pool.Get(name) != nil && h.pool.Get(name).Unlisted()
+	u := h.pool.Get(name)
+	return u != nil && u.Unlisted() && slices.ContainsFunc(offered(h.config()), func(a config.Agent) bool { return a.Name == name && a.Stock })
 }
 
 // restock puts an agent that exists by default back when who took its place is
