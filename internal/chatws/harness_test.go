@@ -23,6 +23,7 @@ import (
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -32,33 +33,41 @@ const patience = 20 * time.Second
 // bench is a chat host on a real listener. Its model says what the test says,
 // when the test says so; everything between that and the sockets is real.
 type bench struct {
-	t      *testing.T
-	url    string
-	engine *chat.Engine
-	desk   *policy.Desk
-	host   *Host
-	model  *puppet
-	tools  *toolbox
-	http   *http.Client
-	server *httptest.Server
-	once   sync.Once
+	t        *testing.T
+	url      string
+	engine   *chat.Engine
+	desk     *policy.Desk
+	sessions *session.Registry
+	host     *Host
+	model    *puppet
+	tools    *toolbox
+	http     *http.Client
+	server   *httptest.Server
+	once     sync.Once
 }
 
 func open(t *testing.T, opts Options, edits ...func(*chat.Settings)) *bench {
 	t.Helper()
+	return openOn(t, nil, opts, edits...)
+}
+
+// openOn is open over a store; with nil nothing is kept.
+func openOn(t *testing.T, st *store.Store, opts Options, edits ...func(*chat.Settings)) *bench {
+	t.Helper()
 	b := &bench{t: t, model: &puppet{lines: make(chan line)}, tools: &toolbox{}}
-	sessions, err := session.Open(t.Context(), nil, session.Options{})
+	sessions, err := session.Open(t.Context(), st, session.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.desk, err = policy.OpenDesk(t.Context(), nil, policy.DeskOptions{}); err != nil {
+	if b.desk, err = policy.OpenDesk(t.Context(), st, policy.DeskOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.sessions = sessions
 	var settings chat.Settings
 	for _, edit := range edits {
 		edit(&settings)
 	}
-	b.engine, err = chat.Open(t.Context(), nil, chat.Options{
+	b.engine, err = chat.Open(t.Context(), st, chat.Options{
 		Face:   func(string) mcp.Handler { return b.tools },
 		Models: func(string) (chat.Model, error) { return chat.Model{Model: b.model, Name: "puppet", ID: "puppet"}, nil },
 		Desk:   b.desk, Sessions: sessions, Builtin: func(string) bool { return false },
@@ -262,11 +271,19 @@ func (c *client) try() (said, error) {
 	if err != nil {
 		return said{}, err
 	}
-	s := said{raw: string(raw)}
+	s := parseSaid(c.t, raw)
 	if testing.Verbose() {
 		c.t.Log(string(raw))
 	}
-	return s, json.Unmarshal(raw, &s)
+	return s, nil
+}
+
+func parseSaid(t *testing.T, raw []byte) said {
+	s := said{raw: string(raw)}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Errorf("%s: %v", raw, err)
+	}
+	return s
 }
 
 func (c *client) next() said {

@@ -10,6 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // ledger is what a client has been told. It takes every event once and in
@@ -90,7 +93,12 @@ func story(b *bench, step func()) {
 // gets all the rest and nothing twice. Whoever comes back without a place gets
 // a history, and what follows it.
 func TestResumeAtEveryEvent(t *testing.T) {
-	b := open(t, Options{Connections: 10_000})
+	t.Run("memory", func(t *testing.T) { resumeEverywhere(t, nil) })
+	t.Run("store", func(t *testing.T) { resumeEverywhere(t, storetest.Open(t, store.Options{})) })
+}
+
+func resumeEverywhere(t *testing.T, st *store.Store) {
+	b := openOn(t, st, Options{Connections: 10_000})
 	c := b.dial("sessionId=s", "")
 	c.find("connection")
 	c.message("Search")
