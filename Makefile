@@ -23,7 +23,7 @@ E2E := ./e2e/...
 INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$')
 UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|bench/tokens|e2e|pkg/[a-z]+)$$')
 
-.PHONY: build release test test-unit test-integration test-auto-server test-session test-e2e tools lint fuzz bench soak clean
+.PHONY: build release test test-unit test-integration test-auto-server test-session test-oracle test-e2e tools lint fuzz bench soak clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
@@ -48,6 +48,7 @@ release:
 
 test: tools lint race-note
 	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -timeout $(TIMEOUT) ./...
+	@$(MAKE) --no-print-directory test-oracle
 
 test-unit: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(UNIT)
@@ -64,6 +65,14 @@ test-auto-server: race-note
 test-session: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) ./internal/store/... ./internal/session
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'Session|Reference|Handle|Card|Value|Resource|Kill|Durable|Binding|Bound' ./internal/hub
+
+# test-oracle compares our codecs for models with the providers' own SDKs. Those are a module apart, so that they are no
+# dependencies of the product; it is fetched here.
+ORACLE = internal/llm/oracle
+test-oracle:
+	@echo "models: comparing our codecs with the SDKs of the providers ($(ORACLE))"
+	@cd $(ORACLE) && $(GO) list -test ./... > /dev/null || { echo "models: the SDKs cannot be fetched, or $(ORACLE)/go.mod is behind ours: run (cd $(ORACLE) && go mod tidy)"; exit 1; }
+	cd $(ORACLE) && $(GO) vet ./... && $(GO) test -timeout $(TIMEOUT) ./...
 
 test-e2e: tools race-note
 	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)

@@ -110,7 +110,7 @@ var layerNames = map[int]string{entry: "entry", test: "test helpers", public: "p
 // yet. A folder stands for what is below it too.
 var layers = map[string]int{
 	".": entry, "bench": entry, "e2e": entry, "internal/arch": entry,
-	"internal/hubtest": test, "internal/store/storetest": test, "internal/llm/llmtest": test,
+	"internal/hubtest": test, "internal/store/storetest": test, "internal/llm/llmtest": test, "internal/llm/oracle": test,
 	"pkg":              public,
 	"internal/cli":     command,
 	"internal/hub":     composition,
@@ -288,10 +288,10 @@ var homes = []struct {
 	{"github.com/coder/websocket", []string{"internal/mcp", "internal/ailumina", "internal/chatws", "internal/cli", "internal/hubtest/wsagent"}, "mcp owns how messages are carried, ailumina what WebSocket agents say, chatws the sockets of the chat host, and cli is a client of these"},
 	{"github.com/nats-io/", []string{"internal/store", "internal/store/storetest"}, "store owns the engine"},
 	{"github.com/minio/highwayhash", []string{"internal/store"}, "store checks the engine's files"},
-	{"google.golang.org/genai", []string{"internal/llm/gemini"}, "each model's SDK stays behind its provider"},
-	{"github.com/openai/", []string{"internal/llm/openai"}, "each model's SDK stays behind its provider"},
-	{"github.com/anthropics/", []string{"internal/llm/anthropic"}, "each model's SDK stays behind its provider"},
-	{"github.com/ollama/", []string{"internal/llm/ollama"}, "each model's SDK stays behind its provider"},
+	{"google.golang.org/genai", nil, "the providers' SDKs are oracles in tests: adr/0008"},
+	{"github.com/openai/", nil, "the providers' SDKs are oracles in tests: adr/0008"},
+	{"github.com/anthropics/", nil, "the providers' SDKs are oracles in tests: adr/0008"},
+	{"github.com/ollama/", nil, "the providers' SDKs are oracles in tests: adr/0008"},
 	{"github.com/alecthomas/kong", []string{"internal/cli"}, "cli owns the command grammar"},
 	{"github.com/goccy/go-yaml", []string{"internal/config"}, "config reads files in every form"},
 	{"github.com/fsnotify/", []string{"internal/hub", "internal/agentd"}, "who serves files decides when they are read again; config itself watches nothing"},

@@ -13,6 +13,7 @@ import (
 )
 
 var whole = llmtest.Whole{
+	Check: llmtest.CheckAnthropic,
 	First: "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"One \"}}\n\n",
 	Rest: "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
 		"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":4}}\n\n" +

@@ -13,6 +13,7 @@ import (
 )
 
 var whole = llmtest.Whole{
+	Check: llmtest.CheckGemini,
 	First: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"One \"}]}}]}\n\n",
 	Rest:  "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"two.\"}]},\"finishReason\":\"STOP\"}]}\n\n",
 }

@@ -19,8 +19,10 @@ import (
 )
 
 // Whole is an answer of a provider: what its server says before it is asked
-// for one, then the piece that gives the first delta, then the rest.
+// for one, then the piece that gives the first delta, then the rest; and the
+// rules that every request is held to.
 type Whole struct {
+	Check       func([]byte) error
 	Before      string
 	First, Rest string
 }
@@ -64,7 +66,7 @@ func Rules(t *testing.T, open func(llm.Options) (llm.Model, error), whole Whole)
 func (b *bench) serve(open func(llm.Options) (llm.Model, error), o llm.Options, handle http.HandlerFunc) llm.Model {
 	b.t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
 		b.mu.Lock()
 		first := b.asked == 0 && b.whole.Before != ""
 		b.asked++
@@ -72,6 +74,9 @@ func (b *bench) serve(open func(llm.Options) (llm.Model, error), o llm.Options, 
 		if first {
 			_, _ = io.WriteString(w, b.whole.Before)
 			return
+		}
+		if err := b.whole.Check(body); err != nil {
+			b.t.Errorf("the provider would refuse this: %v\n%s", err, body)
 		}
 		handle(w, r)
 	}))

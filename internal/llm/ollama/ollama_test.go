@@ -12,6 +12,7 @@ import (
 )
 
 var whole = llmtest.Whole{
+	Check:  llmtest.CheckOllama,
 	Before: "{\"capabilities\":[\"tools\"]}\n",
 	First:  "{\"message\":{\"content\":\"One \"},\"done\":false}\n",
 	Rest:   "{\"message\":{\"content\":\"two.\"},\"done\":true,\"done_reason\":\"stop\"}\n",

@@ -48,7 +48,7 @@ type tool struct {
 
 type definition struct {
 	Name        string          `json:"name"`
-	Description string          `json:"description"`
+	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
@@ -62,7 +62,7 @@ func newBody(req llm.Request, names *shape.Names, size int) (*request, []llm.Del
 		if req.ToolChoice == llm.None || req.ToolChoice == llm.Always && req.ToolName != "" && req.ToolName != t.Name {
 			continue
 		}
-		schema, err := shape.ObjectRoot(t.Schema)
+		schema, err := fit(t.Schema)
 		if err != nil {
 			missing = append(missing, llm.Delta{Kind: llm.LeftOut, Tool: t.Name, Text: err.Error()})
 			continue

@@ -145,6 +145,12 @@ func (a *answer) read(r io.Reader) error {
 		if err != nil {
 			return err
 		}
+		if text, ok := plainText(ev.Data); ok {
+			if err := a.text(text); err != nil {
+				return err
+			}
+			continue
+		}
 		var c chunk
 		if err := json.Unmarshal(ev.Data, &c); err != nil {
 			return &llm.Error{Cause: llm.BadAnswer, Detail: "an event is no JSON", Err: err}
@@ -176,14 +182,11 @@ func (a *answer) take(c chunk) error {
 			return err
 		}
 	}
-	if d.Content != "" || len(d.ToolCalls) > 0 || c.Choices[0].FinishReason != "" {
-		if err := a.endReasoning(); err != nil {
-			return err
-		}
+	if err := a.text(d.Content); err != nil {
+		return err
 	}
-	if d.Content != "" {
-		a.said = true
-		if err := a.emit(llm.Delta{Kind: llm.Text, Text: d.Content}); err != nil {
+	if len(d.ToolCalls) > 0 || c.Choices[0].FinishReason != "" {
+		if err := a.endReasoning(); err != nil {
 			return err
 		}
 	}
@@ -197,6 +200,17 @@ func (a *answer) take(c chunk) error {
 		a.finish = f
 	}
 	return nil
+}
+
+func (a *answer) text(s string) error {
+	if s == "" {
+		return nil
+	}
+	if err := a.endReasoning(); err != nil {
+		return err
+	}
+	a.said = true
+	return a.emit(llm.Delta{Kind: llm.Text, Text: s})
 }
 
 func (a *answer) endReasoning() error {

@@ -13,6 +13,7 @@ import (
 )
 
 var whole = llmtest.Whole{
+	Check: llmtest.CheckOpenAI,
 	First: "data: {\"choices\":[{\"delta\":{\"content\":\"One \"}}]}\n\n",
 	Rest:  "data: {\"choices\":[{\"delta\":{\"content\":\"two.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
 }
