@@ -29,12 +29,13 @@ type Conversation struct {
 	opening sync.Mutex // held while the book is read
 
 	mu     sync.Mutex
-	book   *book // nil: not in memory
-	users  int   // of book
-	looped bool  // somebody answers the inputs
-	turn   string
+	book   *book                   // nil: not in memory
+	users  int                     // of book
+	looped bool                    // somebody answers the inputs
+	turn   string                  // the one that cancel is of; empty until it has begun
+	early  bool                    // the next turn is aborted
 	cancel context.CancelCauseFunc // of the turn
-	ended  bool
+	over   error                   // why it can be used no more
 }
 
 var (
@@ -78,8 +79,8 @@ func (c *Conversation) take(ctx context.Context) (*book, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		return nil, ErrEnded
+	if c.over != nil {
+		return nil, c.over
 	}
 	c.book = b
 	c.users++
@@ -89,8 +90,8 @@ func (c *Conversation) take(ctx context.Context) (*book, error) {
 func (c *Conversation) taken() (*book, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		return nil, ErrEnded
+	if c.over != nil {
+		return nil, c.over
 	}
 	if c.book != nil {
 		c.users++
@@ -109,6 +110,9 @@ func (c *Conversation) free() {
 func (c *Conversation) put(why error) {
 	c.mu.Lock()
 	b := c.book
+	if why != nil && c.over == nil {
+		c.over = why
+	}
 	if b == nil || why == nil && c.users > 0 {
 		c.mu.Unlock()
 		return
@@ -243,10 +247,24 @@ func (c *Conversation) Abort(turn string, queued bool) (aborted bool, err error)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cancel == nil || turn != "" && turn != c.turn {
+	if c.cancel == nil || c.book == nil {
 		return aborted, nil
 	}
-	c.cancel(errAborted)
+	c.book.mu.Lock()
+	runs, waiting := "", len(c.book.state.Queue) > 0
+	if t := c.book.state.Turn; t != nil {
+		runs = t.ID
+	}
+	c.book.mu.Unlock()
+	switch {
+	case turn != "" && turn != runs, runs == "" && !waiting:
+		return aborted, nil
+	case runs == "" && c.turn != "":
+		// The turn before has ended and the next one not begun.
+		c.early = true
+	default:
+		c.cancel(errAborted)
+	}
 	return true, nil
 }
 

@@ -18,7 +18,7 @@ import (
 func (c *Conversation) work() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.looped || c.ended || !c.e.begin() {
+	if c.looped || c.over != nil || !c.e.begin() {
 		return
 	}
 	c.looped = true
@@ -33,7 +33,10 @@ func (c *Conversation) work() {
 // has begun. Called with mu held.
 func (c *Conversation) arm() context.Context {
 	ctx, cancel := context.WithCancelCause(c.e.ctx)
-	c.turn, c.cancel = "", cancel
+	if c.early {
+		cancel(errAborted)
+	}
+	c.turn, c.early, c.cancel = "", false, cancel
 	return ctx
 }
 
@@ -68,12 +71,12 @@ func (c *Conversation) pick(b *book) *Input {
 	defer c.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.state.Queue) > 0 && !c.ended && b.over == nil && !c.e.Draining() {
+	if len(b.state.Queue) > 0 && c.over == nil && b.over == nil && !c.e.Draining() {
 		in := b.state.Queue[0]
 		return &in
 	}
 	c.cancel(nil)
-	c.looped, c.cancel, c.turn = false, nil, ""
+	c.looped, c.early, c.cancel, c.turn = false, false, nil, ""
 	return nil
 }
 

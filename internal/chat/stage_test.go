@@ -317,7 +317,7 @@ func describe(events []Event) string {
 		case ev.Compaction != nil:
 			fmt.Fprintf(&b, " %s %v %d", ev.Compaction.Kind, ev.Compaction.Calls, ev.Compaction.Cut)
 		case ev.End != nil:
-			fmt.Fprintf(&b, " %s %s", ev.End.Reason, ev.End.Kind)
+			b.WriteString(strings.TrimRight(" "+ev.End.Reason+" "+ev.End.Kind, " "))
 		case ev.Text != "":
 			fmt.Fprintf(&b, " %q", ev.Text)
 		}

@@ -100,7 +100,7 @@ func (c *Conversation) forget(ctx context.Context) error {
 	c.opening.Lock()
 	defer c.opening.Unlock()
 	c.mu.Lock()
-	c.ended = true
+	c.over = ErrEnded
 	b := c.book
 	if c.cancel != nil {
 		c.cancel(errAborted)
