@@ -136,8 +136,8 @@ func (t *talk) once(ctx context.Context, text string) error {
 		t.say(text)
 		return t.answered(ctx)
 	})
-	if t.sock.session != "" && !t.named && !t.hub.inside() && isTerminal(t.std.err) {
-		t.std.note("stoa chat --session %s goes on with this", t.sock.session)
+	if t.session != "" && !t.named && !t.hub.inside() && isTerminal(t.std.err) {
+		t.std.note("stoa chat --session %s goes on with this", t.session)
 	}
 	return err
 }
@@ -170,6 +170,9 @@ func (t *talk) lines(ctx context.Context) error {
 
 // line does what a line asks for; left means that it asks to leave.
 func (t *talk) line(ctx context.Context, line string) (left bool, err error) {
+	if err := t.wait(ctx); err != nil {
+		return false, err
+	}
 	switch {
 	case strings.TrimSpace(line) == "":
 		return false, nil

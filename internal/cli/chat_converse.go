@@ -127,11 +127,11 @@ func (d *desk) waits(a *askedApproval) bool {
 func (d *desk) welcome(f frame) {
 	var c connectionState
 	f.read(&c)
-	d.recall(shownAtStart)
+	d.recall()
 	if len(d.past) == 0 {
 		d.view.hint(c.Message)
 	}
-	d.view.hint("session " + d.sock.session + "; /help shows what else can be said, Ctrl-D leaves")
+	d.view.hint("session " + d.session + "; /help shows what else can be said, Ctrl-D leaves")
 }
 
 // offer asks what is to be asked now.
@@ -278,7 +278,7 @@ func (d *desk) keyedIn(ctx context.Context, l keyedIn) {
 	case l.err != nil && p.kind == forWords:
 		d.leaving = errLeft // Ctrl-D
 	case l.err != nil:
-		d.settle(p.about, "deny", "", nil)
+		d.settle(p.about, approvePayload{Decision: "deny"})
 	case p.kind == forWords:
 		d.words(ctx, l.line)
 	case p.kind == forConsent:
@@ -331,13 +331,13 @@ func (d *desk) consent(ctx context.Context, a *askedApproval, line string) {
 	case c.decision == "edit":
 		d.edit(ctx, a)
 	default:
-		d.settle(a, c.decision, c.remember, nil)
+		d.settle(a, approvePayload{Decision: c.decision, Remember: c.remember})
 	}
 }
 
 // settle sends a decision, and asks no more about it.
-func (d *desk) settle(a *askedApproval, decision, remember string, args []byte) {
-	d.decide(a, decision, remember, args)
+func (d *desk) settle(a *askedApproval, p approvePayload) {
+	d.decide(a, p)
 	d.decided(a)
 }
 
@@ -368,5 +368,5 @@ func (d *desk) args(a *askedApproval, text string) {
 		d.view.tell("✗", red, err.Error())
 		return
 	}
-	d.settle(a, "edit", "once", args)
+	d.settle(a, approvePayload{Decision: "edit", Args: args})
 }

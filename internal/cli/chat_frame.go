@@ -114,8 +114,17 @@ type saidMessage struct {
 	Tool    string          `json:"toolName"`
 	Kind    string          `json:"kind"` // start for a call, complete for its result
 	Data    json.RawMessage `json:"data"`
+}
 
-	open bool // more of it may come
+// heldTalk is what the API says of a conversation.
+type heldTalk struct {
+	Messages []saidMessage `json:"messages"`
+	Context  *contextMeter `json:"context"`
+	Usage    struct {
+		Input  int `json:"input"`
+		Output int `json:"output"`
+	} `json:"usage"`
+	Cost float64 `json:"cost"`
 }
 
 // outgoing payloads.
@@ -167,7 +176,6 @@ type happening struct {
 	Progress   *callProgress  `json:"progress"`
 	Approval   *askedApproval `json:"approval"`
 	Decision   *madeDecision  `json:"decision"`
-	Context    *contextMeter  `json:"context"`
 	End        *turnEnd       `json:"end"`
 	Retry      *modelRetry    `json:"retry"`
 	Note       *hubNote       `json:"note"`

@@ -26,14 +26,14 @@ func (t *talk) frames(ctx context.Context, text string) error {
 // has been answered. input is nil if there is nothing more to say.
 func (t *talk) pass(ctx context.Context, input <-chan string) error {
 	stop := &stopper{done: ctx.Done()}
-	for input != nil || t.busy() {
+	for input != nil || t.busy() || len(t.owed) > 0 {
 		select {
 		case line, ok := <-input:
 			if !ok {
 				input = nil
 				t.abandon()
 			} else if f, ok := t.spoken(line); ok {
-				t.sock.send(f)
+				t.send(f)
 			}
 		case f, ok := <-t.sock.frames:
 			if !ok {
@@ -98,7 +98,7 @@ func (t *talk) keyed(f frame) frame {
 func (t *talk) abandon() {
 	t.human = false
 	for _, a := range t.asked {
-		t.decide(a, "deny", "", nil)
+		t.decide(a, approvePayload{Decision: "deny", Reason: nobodyAsked})
 	}
 	t.asked = nil
 }

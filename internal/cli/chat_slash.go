@@ -91,7 +91,7 @@ func (t *talk) slashHelp(context.Context, string) (bool, error) {
 }
 
 func (t *talk) slashTools(ctx context.Context, filter string) (bool, error) {
-	face, err := t.hub.dial(ctx, "/s/"+url.PathEscape(t.sock.session)+"/mcp")
+	face, err := t.sock.at().dial(ctx, "/s/"+url.PathEscape(t.session)+"/mcp")
 	if err != nil {
 		return false, fmt.Errorf("list tools: %w", err)
 	}
@@ -105,21 +105,54 @@ func (t *talk) slashTools(ctx context.Context, filter string) (bool, error) {
 }
 
 func (t *talk) slashContext(ctx context.Context, _ string) (bool, error) {
-	path, err := sessionPath(t.sock.session)
+	path, err := sessionPath(t.session)
 	if err != nil {
 		return false, err
 	}
-	raw, err := t.hub.ask(ctx, http.MethodGet, path, nil, nil)
+	raw, err := t.sock.at().ask(ctx, http.MethodGet, path, nil, nil)
 	switch f := describe(err); {
 	case err == nil:
 		err = showSession(t.std, raw)
 	case f.code == exitUsage: // it holds nothing, so there is none yet
-		err = t.std.text(t.sock.session + " holds no values yet")
+		err = t.std.text(t.session + " holds no values yet")
 	}
 	if err != nil {
 		return false, fmt.Errorf("show the session: %w", err)
 	}
-	return false, t.std.text(t.meter.String())
+	held, err := t.held(ctx)
+	if err != nil {
+		return false, err
+	}
+	return false, t.std.text(held.meter())
+}
+
+const unknownSession = -32001
+
+// held asks what the hub has of this conversation.
+func (t *talk) held(ctx context.Context) (held heldTalk, err error) {
+	raw, err := t.sock.at().ask(ctx, http.MethodGet, "/api/chat/"+url.PathEscape(t.session), nil, nil)
+	switch {
+	case err == nil:
+		err = json.Unmarshal(raw, &held)
+	case describe(err).rpc == unknownSession:
+		return held, nil // nothing was said yet
+	}
+	if err != nil {
+		err = fmt.Errorf("show the conversation: %w", err)
+	}
+	return held, err
+}
+
+// meter tells how full the model's memory is, and what was used so far.
+func (h *heldTalk) meter() string {
+	text := h.Context.String()
+	if h.Usage.Input+h.Usage.Output > 0 {
+		text += fmt.Sprintf("\nused so far: %s tokens in, %s out", thousands(h.Usage.Input), thousands(h.Usage.Output))
+	}
+	if h.Cost > 0 {
+		text += fmt.Sprintf(", cost %.4f", h.Cost)
+	}
+	return text
 }
 
 // String is the meter of a model's memory.
@@ -148,44 +181,28 @@ func thousands(n int) string {
 // shownAtStart is how much of a conversation is shown when it is taken up.
 const shownAtStart = 10
 
-func (t *talk) slashHistory(context.Context, string) (bool, error) {
-	t.recall(len(t.past))
-	return false, nil
+func (t *talk) slashHistory(ctx context.Context, _ string) (bool, error) {
+	held, err := t.held(ctx)
+	for _, m := range held.Messages {
+		t.view.past(m)
+	}
+	return false, err
 }
 
-// recall shows the last n messages.
-func (t *talk) recall(n int) {
+// recall shows how a conversation ended that is taken up.
+func (t *talk) recall() {
 	list := t.past
-	if len(list) > n {
-		t.view.hint(fmt.Sprintf("… %d earlier messages; /history shows all", len(list)-n))
-		list = list[len(list)-n:]
+	if n := len(list) - shownAtStart; n > 0 {
+		t.view.hint(fmt.Sprintf("… %d earlier messages; /history shows all", n))
+		list = list[n:]
 	}
 	for _, m := range list {
-		switch {
-		case m.Kind == "start":
-			var sent struct {
-				Args json.RawMessage `json:"arguments"`
-			}
-			_ = json.Unmarshal(m.Data, &sent) // a call may have none
-			t.view.tell("▸", bold, m.Tool+" "+oneLine(sent.Args))
-		case m.Role == "tool":
-			text := m.Content
-			if text == "" {
-				text = oneLine(m.Data)
-			}
-			t.view.tell("·", dim, m.Tool+": "+text)
-		case m.Role == "user":
-			t.view.close()
-			t.view.answer.line(t.view.answer.paint(bold, "> "+t.view.answer.safe(m.Content)))
-		default:
-			t.view.say("text", m.Content)
-			t.view.close()
-		}
+		t.view.past(m)
 	}
 }
 
 func (t *talk) slashSessions(ctx context.Context, _ string) (bool, error) {
-	raw, err := t.hub.ask(ctx, http.MethodGet, "/api/v1/sessions", nil, nil)
+	raw, err := t.sock.at().ask(ctx, http.MethodGet, "/api/v1/sessions", nil, nil)
 	if err != nil {
 		return false, fmt.Errorf("list sessions: %w", err)
 	}
@@ -219,19 +236,41 @@ func (t *talk) slashNew(_ context.Context, session string) (bool, error) {
 }
 
 func (t *talk) slashAgents(ctx context.Context, _ string) (bool, error) {
-	_, raw, err := t.hub.get(ctx, "/mcps", t.hub.header())
-	if err != nil {
-		return false, fmt.Errorf("list agents: %w", lost(ctx, err))
-	}
-	var all struct {
-		Agents []struct{ Name, Description, State string }
-	}
-	if err := json.Unmarshal(raw, &all); err != nil {
+	var all struct{ Agents []servedAgent }
+	if err := t.look(ctx, "/mcps", &all); err != nil {
 		return false, fmt.Errorf("list agents: %w", err)
 	}
 	var rows [][]cell
 	for _, a := range all.Agents {
-		rows = append(rows, []cell{{text: a.Name}, {text: a.State}, {text: firstLine(a.Description), colour: dim}})
+		if err := t.look(ctx, "/mcps/"+url.PathEscape(a.Name), &a); err != nil {
+			return false, fmt.Errorf("list agents: %w", err)
+		}
+		if a.Transport != "chat" {
+			continue // a server, which models use as tools
+		}
+		rows = append(rows, []cell{{text: a.Title}, {text: firstLine(a.Description), colour: dim}})
 	}
-	return false, t.std.table([]string{"NAME", "STATE", "DESCRIPTION"}, rows)
+	if len(rows) == 0 {
+		t.std.note("there are no agents; the key agents of the config has them")
+		return false, nil
+	}
+	return false, t.std.table([]string{"NAME", "DESCRIPTION"}, rows)
+}
+
+// servedAgent is what a hub says of one that it serves.
+type servedAgent struct {
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Transport   string `json:"transport"`
+}
+
+// look reads a document of the hub.
+func (t *talk) look(ctx context.Context, path string, into any) error {
+	hub := t.sock.at()
+	_, raw, err := hub.get(ctx, path, hub.header())
+	if err != nil {
+		return lost(ctx, err)
+	}
+	return json.Unmarshal(raw, into)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,9 +32,9 @@ const (
 //
 // run reads and writes; everybody else uses send and frames.
 type socket struct {
-	hub     *client
+	hub     *client                                // of run; others ask at
 	again   func(context.Context) (*client, error) // finds the hub after it was lost; nil if it can be no other
-	session string                                 // "" until the hub has named one
+	session string                                 // "" until the hub has named one; of run
 	giveUp  time.Duration                          // how long a hub may be away; 0 means for ever
 	frames  chan frame
 
@@ -74,12 +75,23 @@ func (s *socket) next() []frame {
 	return list
 }
 
-// rewind makes the next connection carry again what was not confirmed.
+// rewind makes the next connection carry again what was not confirmed and bears
+// it, and what no connection has carried yet.
 func (s *socket) rewind() {
 	s.mu.Lock()
+	carried := len(s.waiting) - s.unsent
+	s.waiting = append(slices.DeleteFunc(slices.Clone(s.waiting[:carried]), func(w frame) bool { return !repeatable(w) }), s.waiting[carried:]...)
 	s.unsent = len(s.waiting)
 	s.mu.Unlock()
 	s.ring()
+}
+
+// repeatable reports whether a frame may be sent again: the hub knows it by
+// what it has in it. An abort that names no turn could hit a later one.
+func repeatable(w frame) bool {
+	var said struct{ Turn string }
+	w.read(&said)
+	return w.Type == "message" || w.Type == "approve" || w.Type == "abort" && said.Turn != ""
 }
 
 // settle forgets what the hub has confirmed by f.
@@ -99,7 +111,7 @@ func (s *socket) settle(f frame) {
 
 // confirms reports whether f shows that w has arrived.
 func confirms(f, w frame) bool {
-	var said struct{ Key, ID, Turn string }
+	var said struct{ Key, ID string }
 	w.read(&said)
 	switch w.Type {
 	case "message":
@@ -108,10 +120,10 @@ func confirms(f, w frame) bool {
 		return f.answers(w.Type, said.Key) || f.Type == "input" && h.Input != nil && h.Input.Key == said.Key
 	case "approve":
 		return f.answers(w.Type, said.ID)
-	case "abort":
-		return said.Turn == "" || f.answers(w.Type, "") // one that names no turn could hit a later one
+	case "ping":
+		return f.Type == "pong"
 	}
-	return true // what has no answer is not repeated
+	return f.answers(w.Type, "") || f.answers("", "") // the hub may not know its type
 }
 
 // run keeps the conversation connected until ctx ends, the hub says no, or it
@@ -169,6 +181,21 @@ func (s *socket) emit(ctx context.Context, f frame) {
 	}
 }
 
+// at is the hub that serves the conversation now.
+func (s *socket) at() *client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hub
+}
+
+// meet makes the hub that was found the one to ask.
+func (s *socket) meet(hub *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hub.http.CloseIdleConnections()
+	s.hub = hub
+}
+
 // dial opens a connection at the place that was reached.
 func (s *socket) dial(ctx context.Context) (*websocket.Conn, error) {
 	if s.place.known && s.again != nil {
@@ -176,7 +203,7 @@ func (s *socket) dial(ctx context.Context) (*websocket.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.hub = hub
+		s.meet(hub)
 	}
 	u := s.hub.base.JoinPath("/ws")
 	q := url.Values{}
@@ -293,7 +320,6 @@ func (s *socket) write(ctx context.Context, conn *websocket.Conn) {
 					return
 				}
 			}
-			s.settle(frame{}) // what has no answer is done with
 		}
 	}
 }

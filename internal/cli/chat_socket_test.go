@@ -100,9 +100,12 @@ func (h *playedHub) play(ctx context.Context, conn *websocket.Conn, seq uint64, 
 			return
 		}
 	}
+	h.mu.Lock()
+	key := h.key
+	h.mu.Unlock()
 	sent := 0
 	for _, text := range h.turn {
-		text = strings.ReplaceAll(text, "KEY", h.key)
+		text = strings.ReplaceAll(text, "KEY", key)
 		f, err := parseFrame([]byte(text))
 		if err != nil {
 			panic(err)

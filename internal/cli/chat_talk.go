@@ -22,15 +22,17 @@ type talk struct {
 	view  *view // nil: nobody looks
 	agent string
 
-	named   bool // the session was chosen by the person
-	greeted bool // the hub has taken the conversation up
-	away    bool // and is gone
+	session string // its name, once the hub has said it
+	named   bool   // it was chosen by the person
+	greeted bool   // the hub has taken the conversation up
+	away    bool   // and is gone
 
 	base       context.Context // of the socket
 	disconnect func()
 	ended      chan error
 	err        error // why the socket has ended
 
+	owed   []frame           // sent, and not confirmed
 	unsaid []string          // keys of messages that the hub has not confirmed
 	inputs map[string]bool   // ids of messages of ours that are not answered
 	turns  map[string]string // ids of their inputs, by turn
@@ -39,9 +41,8 @@ type talk struct {
 	human  bool // there is a person to ask
 	alone  bool // turns of others are not shown
 
-	past  []saidMessage
-	meter *contextMeter
-	last  outcome
+	past []saidMessage // before this command
+	last outcome
 }
 
 // outcome is how the last turn of ours ended.
@@ -87,10 +88,10 @@ func (t *talk) connect() {
 func (t *talk) begin(session string) {
 	t.disconnect()
 	old := t.sock
-	t.sock = newSocket(old.hub, session)
+	t.sock = newSocket(old.at(), session)
 	t.sock.again, t.sock.giveUp = old.again, old.giveUp
 	t.named = session != ""
-	t.unsaid, t.asked, t.past, t.meter, t.turn, t.greeted, t.last = nil, nil, nil, nil, "", false, outcome{}
+	t.owed, t.unsaid, t.asked, t.past, t.turn, t.greeted, t.last = nil, nil, nil, nil, "", false, outcome{}
 	clear(t.inputs)
 	clear(t.turns)
 	t.connect()
@@ -109,7 +110,13 @@ func (t *talk) say(text string) {
 	key := rand.Text()
 	t.unsaid = append(t.unsaid, key)
 	t.last = outcome{}
-	t.sock.send(makeFrame("message", messagePayload{Text: text, Agent: t.agent, Key: key}))
+	t.send(makeFrame("message", messagePayload{Text: text, Agent: t.agent, Key: key}))
+}
+
+// send sends a frame, whose answer is awaited by those who want to see it.
+func (t *talk) send(f frame) {
+	t.owed = append(t.owed, f)
+	t.sock.send(f)
 }
 
 // busy reports whether something of ours is still to be answered.
@@ -127,7 +134,7 @@ func (t *talk) answered(ctx context.Context) error {
 // may take a moment to say so.
 func (t *talk) wait(ctx context.Context) error {
 	stop := &stopper{done: ctx.Done()}
-	for t.busy() {
+	for t.busy() || !t.greeted {
 		select {
 		case f, ok := <-t.sock.frames:
 			if !ok {
@@ -156,10 +163,11 @@ func (s *stopper) begin(t *talk) {
 }
 
 // abort stops the turn that runs, and what waits behind it.
-func (t *talk) abort() { t.sock.send(makeFrame("abort", abortPayload{Turn: t.turn, Queued: true})) }
+func (t *talk) abort() { t.send(makeFrame("abort", abortPayload{Turn: t.turn, Queued: true})) }
 
 // take does what a frame asks for on this side.
 func (t *talk) take(f frame) {
+	t.owed = slices.DeleteFunc(t.owed, func(w frame) bool { return confirms(f, w) })
 	kind, h := f.happened()
 	switch kind {
 	case "connection":
@@ -182,7 +190,7 @@ func (t *talk) take(f frame) {
 	case "turn.started":
 		t.turn = f.Turn
 		if h.Start != nil && t.inputs[h.Start.Input] {
-			t.turns[f.Turn] = h.Start.Input
+			t.turns[f.Turn], t.last = h.Start.Input, outcome{}
 		}
 	case "turn.ended":
 		t.over(f.Turn, h.End)
@@ -194,10 +202,9 @@ func (t *talk) take(f frame) {
 		if h.Approval != nil {
 			t.decided(h.Approval)
 		}
-	case "context":
-		t.meter = h.Context
+	case "call.done":
+		t.called(f.Turn, h.Result)
 	}
-	t.remember(kind, f, h)
 	if _, ours := t.turns[f.Turn]; t.view != nil && (ours || !t.alone || f.Turn == "") {
 		t.view.show(kind, f, h)
 	}
@@ -207,13 +214,17 @@ func (t *talk) take(f frame) {
 func (t *talk) connection(f frame) {
 	var c connectionState
 	f.read(&c)
+	if c.Session != "" {
+		t.session = c.Session
+	}
 	if c.History != nil {
 		t.past = c.History
 	}
 	switch c.State {
 	case "connected", "reconnected":
-		if t.away && t.view != nil {
-			t.view.tell("·", dim, "connected again")
+		if t.away {
+			t.owed = slices.DeleteFunc(t.owed, func(w frame) bool { return !repeatable(w) })
+			t.tell("·", dim, "connected again")
 		}
 		t.greeted, t.away, t.turn = true, false, c.Turn
 		if f.forgot {
@@ -223,8 +234,8 @@ func (t *talk) connection(f frame) {
 			t.approval(a)
 		}
 	case "reconnecting":
-		if !t.away && t.view != nil {
-			t.view.tell("·", dim, "reconnecting…")
+		if !t.away {
+			t.tell("·", dim, "reconnecting…")
 		}
 		t.away = true
 	}
@@ -238,8 +249,8 @@ func (t *talk) forgotten() {
 	t.asked = nil
 	err := failed(exitFailed, "A hub that was started without its data folder, or a session that expired, begins anew.", "the hub has lost this conversation")
 	t.last = outcome{err: err}
-	if t.view != nil && t.human {
-		t.view.tell("✗", red, err.Error())
+	if t.human {
+		t.tell("✗", red, err.Error())
 	}
 }
 
@@ -254,8 +265,13 @@ func (t *talk) refused(f frame) {
 			return // it is what the command ends with
 		}
 	}
+	t.tell("✗", red, e.Message)
+}
+
+// tell shows a line to the person, if there is one.
+func (t *talk) tell(mark, colour, text string) {
 	if t.view != nil {
-		t.view.tell("✗", red, e.Message)
+		t.view.tell(mark, colour, text)
 	}
 }
 
@@ -291,17 +307,23 @@ func (t *talk) over(turn string, end *turnEnd) {
 func (t *talk) approval(a *askedApproval) {
 	switch {
 	case t.cmd.Yes:
-		t.decide(a, "approve", "", nil)
-	case t.cmd.No || !t.human:
-		t.decide(a, "deny", "", nil)
+		t.decide(a, approvePayload{Decision: "approve"})
+	case t.cmd.No:
+		t.decide(a, approvePayload{Decision: "deny"})
+	case !t.human:
+		t.decide(a, approvePayload{Decision: "deny", Reason: nobodyAsked})
 	case !slices.ContainsFunc(t.asked, func(b *askedApproval) bool { return b.ID == a.ID }):
 		t.asked = append(t.asked, a)
 	}
 }
 
+// nobodyAsked is what the model is told of a denial that no person made.
+const nobodyAsked = "nobody is there to be asked"
+
 // decide sends a decision.
-func (t *talk) decide(a *askedApproval, decision, remember string, args []byte) {
-	t.sock.send(makeFrame("approve", approvePayload{ID: a.ID, Decision: decision, Remember: remember, Args: args}))
+func (t *talk) decide(a *askedApproval, p approvePayload) {
+	p.ID = a.ID
+	t.send(makeFrame("approve", p))
 }
 
 // decided takes a question back that has been answered, here or elsewhere.
@@ -309,29 +331,14 @@ func (t *talk) decided(a *askedApproval) {
 	t.asked = slices.DeleteFunc(t.asked, func(b *askedApproval) bool { return b.ID == a.ID })
 }
 
-// remember keeps what was said, for /history, and how the last call went.
-func (t *talk) remember(kind string, f frame, h happening) {
-	switch {
-	case kind == "input" && h.Input != nil:
-		t.past = append(t.past, saidMessage{Role: "user", Content: h.Input.Text})
-	case kind == "text" && f.Seq != 0:
-		var said saidText
-		f.read(&said)
-		if n := len(t.past); n > 0 && t.past[n-1].open {
-			t.past[n-1].Content += said.Content
-			return
-		}
-		t.past = append(t.past, saidMessage{Role: "assistant", Content: said.Content, open: true})
-	case (kind == "answer" || kind == "turn.ended") && len(t.past) > 0:
-		t.past[len(t.past)-1].open = false
-	case kind == "call.done" && h.Result != nil:
-		t.past = append(t.past, saidMessage{Role: "tool", Kind: "complete", Tool: h.Result.Tool, Data: h.Result.Data})
-		if _, ours := t.turns[f.Turn]; ours {
-			t.last.call = h.Result.Status
-			if t.last.call == "" && h.Result.IsError {
-				t.last.call = "failed"
-			}
-		}
+// called notes how the last call of ours went.
+func (t *talk) called(turn string, r *callResult) {
+	if _, ours := t.turns[turn]; !ours || r == nil {
+		return
+	}
+	t.last.call = r.Status
+	if t.last.call == "" && r.IsError {
+		t.last.call = "failed"
 	}
 }
 

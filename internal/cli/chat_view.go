@@ -197,3 +197,32 @@ func (v *view) ended(e *turnEnd) {
 		v.tell("✗", red, text)
 	}
 }
+
+// past shows a message that was said before.
+func (v *view) past(m saidMessage) {
+	v.close()
+	line := func(mark, colour, text string) {
+		v.answer.line(v.answer.paint(colour, mark) + " " + v.answer.fit(text, 2))
+	}
+	switch {
+	case m.Kind == "start":
+		var sent struct {
+			Args json.RawMessage `json:"arguments"`
+		}
+		_ = json.Unmarshal(m.Data, &sent) // a call may have none
+		line("▸", bold, m.Tool+" "+oneLine(sent.Args))
+	case m.Role == "tool":
+		text := m.Content
+		if text == "" {
+			text = oneLine(m.Data)
+		}
+		line("·", dim, m.Tool+": "+text)
+	case m.Role == "user":
+		v.answer.line(v.answer.paint(bold, "> "+v.answer.safe(m.Content)))
+	case m.Role == "system":
+		line("✗", red, m.Content)
+	default:
+		v.say("text", m.Content)
+		v.close()
+	}
+}
