@@ -1,5 +1,8 @@
-// Package llmtest plays recorded answers of providers to the code that reads
-// them: real HTTP, byte for byte, whole and cut at every place.
+// Package llmtest plays providers to the code that asks them. A Fake is a whole
+// server of one, with its framing and every fault that a test wants of it, and
+// holds each request to the rules that the provider publishes (Rule). Records
+// are answers byte for byte, whole and cut at every place. Rules are what every
+// model promises.
 //
 // A record is a txtar file. "request" is the llm.Request as JSON (a greeting
 // if there is none). Each further file is one answer, in order: its name is the

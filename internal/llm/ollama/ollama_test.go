@@ -37,3 +37,21 @@ func TestHistories(t *testing.T) {
 		return b
 	}, llmtest.CheckOllama)
 }
+
+func TestWasCut(t *testing.T) {
+	for _, tc := range []struct {
+		read, estimate, size int
+		want                 bool
+	}{
+		{7000, 7900, 8192, false},
+		{4098, 8000, 8192, true},  // half of the context: the prompt was longer than all of it
+		{4098, 4200, 8192, false}, // it just is that long
+		{2051, 15750, 16384, true},
+		{300, 900, 8192, false}, // too short to tell
+		{0, 5000, 8192, false},  // not told
+	} {
+		if got := wasCut(tc.read, tc.estimate, tc.size); got != tc.want {
+			t.Errorf("%+v: %t", tc, got)
+		}
+	}
+}

@@ -7,15 +7,16 @@
 // blocks. Which turn is next follows from the history alone (one for each
 // answer so far), so a session that is taken up again goes on where it was. A
 // turn named "error CAUSE" fails with that cause. After the last turn, and
-// without a script, the model answers commands: "list tools", "call NAME
-// {json}" (several lines are several calls) and "echo TEXT".
+// without a script, the model answers commands: "list tools", "find WORD",
+// "describe NAME", "call NAME {json}" or "call NAME argument=value" (several
+// lines are several calls), "echo TEXT" and "help". It then says in words what
+// came of its calls.
 //
 // The model is deterministic and keeps nothing.
 package script
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"strings"
@@ -167,6 +168,9 @@ const maxQuote = 2000 // bytes of a result that are said again
 
 func report(m llm.Message) string {
 	var b strings.Builder
+	if n, failed := count(m); n > 1 {
+		fmt.Fprintf(&b, "%d of %d calls answered.\n", n-failed, n)
+	}
 	for _, p := range m.Parts {
 		if p.Result == nil {
 			continue
@@ -186,107 +190,16 @@ func report(m llm.Message) string {
 	return b.String()
 }
 
-func obey(text string, tools []llm.Tool) string {
-	verb, rest, _ := strings.Cut(text, " ")
-	switch strings.ToLower(verb) {
-	case "call":
-		return call(text, tools)
-	case "echo":
-		return strings.TrimSpace(rest)
-	case "help":
-		return help(tools)
-	}
-	switch strings.Trim(strings.ToLower(text), ".?! ") {
-	case "tools", "list tools", "list the tools", "which tools do you have", "what tools do you have":
-		return list(tools)
-	}
-	return "You said: | " + strings.ReplaceAll(text, "\n", "\n| ") + "\n\n" + help(tools)
-}
-
-func help(tools []llm.Tool) string {
-	return fmt.Sprintf("I am the built-in model: I follow commands and need no network. Say \"list tools\" (there are %d), \"call NAME {\"argument\": …}\" or \"echo TEXT\". "+
-		"With the key of a provider, a real model takes my place.", len(tools))
-}
-
-func list(tools []llm.Tool) string {
-	if len(tools) == 0 {
-		return "I have no tools."
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "I have %d tools:\n", len(tools))
-	for _, t := range tools {
-		first, _, _ := strings.Cut(t.Description, "\n")
-		fmt.Fprintf(&b, "- %s", t.Name)
-		if first != "" {
-			b.WriteString(": " + first)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// call turns each command of text into a block. Arguments may go on over
-// several lines until the next command.
-func call(text string, tools []llm.Tool) string {
-	var b strings.Builder
-	for _, command := range commands(text) {
-		name, args, _ := strings.Cut(strings.TrimSpace(command), " ")
-		if i := strings.IndexAny(name, "{\n"); i > 0 {
-			name, args = name[:i], name[i:]+" "+args
-		}
-		full, problem := find(name, tools)
-		if problem != "" {
-			return problem
-		}
-		made := llm.NewCall("", full, args)
-		if made.Malformed != "" {
-			return fmt.Sprintf("I cannot read the arguments of %s: they have to be one JSON object.", full)
-		}
-		body, err := json.Marshal(map[string]any{"tool": full, "arguments": made.Args})
-		if err != nil {
-			return fmt.Sprintf("I cannot read the arguments of %s: %v", full, err)
-		}
-		fmt.Fprintf(&b, "```tool\n%s\n```\n", body)
-	}
-	return b.String()
-}
-
-func commands(text string) []string {
-	var list []string
-	for _, line := range strings.Split(text, "\n") {
-		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.EqualFold(verb, "call") {
-			list = append(list, rest)
-		} else if len(list) > 0 {
-			list[len(list)-1] += "\n" + line
+func count(m llm.Message) (n, failed int) {
+	for _, p := range m.Parts {
+		if p.Result != nil {
+			n++
+			if p.Result.IsError {
+				failed++
+			}
 		}
 	}
-	return list
-}
-
-// find takes the whole name of a tool, or its end if that names one only. A
-// name that names none is called all the same: who runs the tools knows
-// better which are near.
-func find(name string, tools []llm.Tool) (full, problem string) {
-	if name == "" {
-		return "", "Which tool? Say \"call NAME {json}\"."
-	}
-	var hits []string
-	for _, t := range tools {
-		if t.Name == name {
-			return name, ""
-		}
-		if strings.HasSuffix(t.Name, "__"+name) || strings.HasSuffix(t.Name, ":"+name) {
-			hits = append(hits, t.Name)
-		}
-	}
-	switch len(hits) {
-	case 0:
-		return name, ""
-	case 1:
-		return hits[0], ""
-	}
-	return "", fmt.Sprintf("There are several: %s. Which one?", strings.Join(hits, ", "))
+	return n, failed
 }
 
 var _ llm.Model = (*Model)(nil)

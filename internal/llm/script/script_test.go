@@ -25,7 +25,7 @@ func open(t *testing.T, o Options) *Model {
 	return m
 }
 
-var tools = []llm.Tool{{Name: "fs__read", Description: "Read a file.\nMore."}, {Name: "fs__list"}, {Name: "db__list"}}
+var tools = []llm.Tool{{Name: "fs__read", Description: "Read a file.\nMore."}, {Name: "fs__list", Schema: []byte(`{"type":"object","properties":{"dir":{"type":"string","description":"Where."},"depth":{"type":"integer"},"all":{}},"required":["dir"]}`)}, {Name: "db__list"}}
 
 func TestCommands(t *testing.T) {
 	m := open(t, Options{})
@@ -39,7 +39,16 @@ func TestCommands(t *testing.T) {
 		{"a fence within arguments", "call fs__read {\"path\":\"```\\n```\"}", "call_1 fs__read {\"path\":\"```\\n```\"}\n"},
 		{"which one", "call list", "text: There are several: fs__list, db__list. Which one?"},
 		{"none of that name", "call nothing {}", "call_1 nothing {}\n"},
-		{"no JSON", "call fs__read path=a", "text: I cannot read the arguments of fs__read: they have to be one JSON object."},
+		{"pairs", `call fs__list dir=12 depth=3 all=true note="a b" other=x=y`, `call_1 fs__list {"all":true,"depth":3,"dir":"12","note":"a b","other":"x=y"}` + "\n"},
+		{"pairs on lines", "use fs__list dir=a\n  depth=2\nrun db__list", "call_1 fs__list {\"depth\":2,\"dir\":\"a\"}\ncall_2 db__list {}\n"},
+		{"a tool by its name alone", `fs__read {"path":"x"}`, `call_1 fs__read {"path":"x"}` + "\n"},
+		{"find", "find READ", "text: I have 1 tool with \"READ\":\n- fs__read: Read a file.\n"},
+		{"find nothing", "find nothing", "text: I have no tools with \"nothing\"."},
+		{"describe", "describe fs__list", "text: fs__list\nIt takes:\n- all (anything)\n- depth (integer)\n- dir (string, needed): Where.\n"},
+		{"describe what takes nothing", "describe read", "text: fs__read\n| Read a file.\n| More.\nIt takes no arguments that I know of.\n"},
+		{"describe none", "describe nothing", "text: I have no tool nothing. Say \"list tools\" for those that I have."},
+		{"no JSON", "call fs__read the file", "text: I cannot read the arguments of fs__read: they have to be one JSON object, or like path=todo.md lines=3."},
+		{"quotes that do not end", "call fs__read path=\"a", "text: I cannot read the arguments of fs__read: they have to be one JSON object, or like path=todo.md lines=3."},
 		{"no name", "call", "text: Which tool? Say \"call NAME {json}\"."},
 		{"echo", "echo  Grüße 🙂 ", "text: Grüße 🙂"},
 	} {
@@ -64,6 +73,18 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+func TestHelp(t *testing.T) {
+	m := open(t, Options{})
+	for _, say := range []string{"help", "?", "Help me", "Good morning"} {
+		a, err := llm.Collect(m.Stream(t.Context(), llm.Request{Tools: tools, Messages: []llm.Message{llm.Say(llm.User, say)}}))
+		for _, word := range []string{"list tools", "there are 3", "find WORD", "describe NAME", "call NAME", "argument=value", "echo TEXT"} {
+			if !strings.Contains(a.Message.Text(), word) {
+				t.Errorf("%s: %q lacks %q, %v", say, a.Message.Text(), word, err)
+			}
+		}
+	}
+}
+
 // What a result or a person says must not become a call of the model's own.
 func TestQuotesAreNoCalls(t *testing.T) {
 	m := open(t, Options{})
@@ -85,7 +106,7 @@ func TestResult(t *testing.T) {
 		{Result: &llm.ToolResult{ID: "1", Name: "a", Content: "one\ntwo"}},
 		{Result: &llm.ToolResult{ID: "2", Name: "b", Content: "no", IsError: true}},
 	}}}}))
-	if want := "a answered:\n| one\n| two\nb failed:\n| no\n"; err != nil || a.Message.Text() != want {
+	if want := "1 of 2 calls answered.\na answered:\n| one\n| two\nb failed:\n| no\n"; err != nil || a.Message.Text() != want {
 		t.Errorf("%q, %v", a.Message.Text(), err)
 	}
 }
