@@ -15,18 +15,21 @@ func (h *Hub) routeChat(mux *http.ServeMux, g *auth.Guard, face func(auth.Handle
 	if c.engine == nil {
 		return
 	}
-	say := func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, err) }
-	c.host.Route(mux, face, g.Require, say)
+	say := func(w http.ResponseWriter, r *http.Request, err error) {
+		h.stumbled(r, err)
+		sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
+	}
 	answer := func(f func(http.ResponseWriter, *http.Request, *auth.Principal) error) auth.Handler {
 		return func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 			if err := f(w, r, who); err != nil {
-				h.stumbled(r, err)
-				sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
+				say(w, r, err)
 			}
 		}
 	}
+	api := g.Saying(sayError)
+	c.host.Route(mux, face, api.Require, say)
 	mux.Handle("/ws/{agent}", face(answer(c.agents.Serve)))
-	files, api := chatws.NewFiles(c.files), g.Saying(sayError)
+	files := chatws.NewFiles(c.files)
 	mux.Handle("POST /api/files", api.Require(answer(files.Post)))
 	mux.Handle("GET /api/files", api.Require(answer(files.List)))
 	mux.Handle("GET /api/files/{id}", api.Require(answer(files.Get)))
