@@ -102,7 +102,7 @@ func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
 // agentNames are the names of the agents of a config, in their order.
 func agentNames(cfg *config.Config, warn func(string, ...any)) (names []string) {
 	for i := range cfg.Agents {
-		name := cfg.Agents[i].Title
+		name := cfg.Agents[i].Called()
 		if cfg.Agents[i].Stock {
 			continue // offered anyway
 		}

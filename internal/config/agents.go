@@ -25,6 +25,15 @@ type Agent struct {
 	Stock  bool // it is one of those that exist without being configured
 }
 
+// Called is the name that people and clients use: as it is written where only
+// capitals tell it from Name, else Name, which fits into a path.
+func (a *Agent) Called() string {
+	if strings.EqualFold(a.Title, a.Name) {
+		return a.Title
+	}
+	return a.Name
+}
+
 // defaultAgents are the four that clients of WebSocket agents know. A server
 // that is called like one takes its place.
 func defaultAgents() []Agent {

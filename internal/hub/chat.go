@@ -93,6 +93,15 @@ func (h *Hub) chatModel(name string) (chat.Model, error) {
 // Model tells a person which model conversations are held with.
 func (h *Hub) Model() string { return h.models.Load().Tell(h.config().Chat.Model) }
 
+// chatHealth says what keeps the model of the chat from answering.
+func (h *Hub) chatHealth() []healthItem {
+	m, err := h.models.Load().Get(h.config().Chat.Model)
+	if err != nil || m.Missing == "" || !h.config().Chat.Enabled {
+		return nil
+	}
+	return []healthItem{{"model", "warning", "the model of the chat cannot answer: " + h.Model(), "Set the key, or name another model in chat.model."}}
+}
+
 // findTool tells whose an exposed tool is.
 func (h *Hub) findTool(tool string) (upstream, ref string, ok bool) {
 	it, err := h.cat.Now().Find(catalog.Tool, tool, func(string) bool { return true })
@@ -138,7 +147,7 @@ func chatSettings(cfg *config.Config, set *models.Set) chat.Settings {
 	for i := range cfg.Agents {
 		a := &cfg.Agents[i]
 		s.Agents = append(s.Agents, chat.Agent{
-			Name: a.Title, Description: a.Description, Model: a.Model, SystemPrompt: prompt(a.Model, a.SystemPrompt), Tools: a.Tools,
+			Name: a.Called(), Description: a.Description, Model: a.Model, SystemPrompt: prompt(a.Model, a.SystemPrompt), Tools: a.Tools,
 			Approvals: policyRules(a.Approvals), Temperature: a.Temperature, MaxSteps: a.MaxSteps, MaxTokens: a.MaxTokens, Listed: a.Listed,
 		})
 	}
@@ -153,7 +162,7 @@ const (
 // agentOptions make an upstream of a chat agent. Those that are not listed are
 // not even dialled until somebody asks.
 func (h *Hub) agentOptions(a *config.Agent) (upstream.Options, error) {
-	handler, err := chat.NewHandler(h.chat.engine, a.Title)
+	handler, err := chat.NewHandler(h.chat.engine, a.Called())
 	if err != nil {
 		return upstream.Options{}, err
 	}

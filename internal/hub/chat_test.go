@@ -2,7 +2,6 @@ package hub_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -10,125 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
-
-// talk is a client of the chat's socket.
-type talk struct {
-	t    *testing.T
-	conn *websocket.Conn
-	ctx  context.Context
-}
-
-// heard is a frame of the hub.
-type heard struct {
-	Type    string
-	Seq     uint64
-	Payload struct {
-		State, Message, SessionID, Content, Tool, Reason string
-		History                                          []struct{ Role, Content string }
-		Approval                                         struct{ ID, Tool string }
-		Start                                            struct{ Model string }
-		End                                              struct{ Reason string }
-	}
-	raw string
-}
-
-func dial(t *testing.T, h *hubtest.Hub, path string) *talk {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
-	t.Cleanup(cancel)
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(h.URL, "http")+path, nil)
-	if err != nil {
-		t.Fatalf("dial %s: %v", path, err)
-	}
-	conn.SetReadLimit(10 << 20)
-	t.Cleanup(func() { conn.CloseNow() })
-	return &talk{t, conn, ctx}
-}
-
-func (c *talk) send(frame string) {
-	c.t.Helper()
-	if err := c.conn.Write(c.ctx, websocket.MessageText, []byte(frame)); err != nil {
-		c.t.Fatalf("send %s: %v", frame, err)
-	}
-}
-
-func (c *talk) next() heard {
-	c.t.Helper()
-	_, b, err := c.conn.Read(c.ctx)
-	if err != nil {
-		c.t.Fatalf("read: %v", err)
-	}
-	var f heard
-	if err := json.Unmarshal(b, &f); err != nil {
-		c.t.Fatalf("%s: %v", b, err)
-	}
-	f.raw = string(b)
-	return f
-}
-
-// until reads on to the first frame of a type.
-func (c *talk) until(kind string) (last heard, text string) {
-	c.t.Helper()
-	for {
-		f := c.next()
-		if f.Type == "text" {
-			text += f.Payload.Content
-		}
-		if f.Type == kind {
-			return f, text
-		}
-	}
-}
-
-// say sends a message and returns the answer. Calls that need it are approved.
-func (c *talk) say(text string) string {
-	c.t.Helper()
-	b, err := json.Marshal(map[string]any{"type": "message", "payload": map[string]string{"text": text}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.send(string(b))
-	var answer strings.Builder
-	for {
-		switch f := c.next(); f.Type {
-		case "text":
-			answer.WriteString(f.Payload.Content)
-		case "approval.asked":
-			c.send(`{"type":"approve","payload":{"id":` + quoted(idIn(f.raw)) + `,"decision":"approve"}}`)
-		case "error":
-			c.t.Fatalf("an error: %s", f.raw)
-		case "turn.ended":
-			return answer.String()
-		}
-	}
-}
-
-// idIn is the first id of a frame, wherever it stands.
-func idIn(frame string) string {
-	_, rest, _ := strings.Cut(frame, `"id":"`)
-	id, _, _ := strings.Cut(rest, `"`)
-	return id
-}
-
-func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
-
-func listed(h *hubtest.Hub, t *testing.T) (names []string) {
-	t.Helper()
-	_, b := h.Get("/mcps")
-	for _, a := range hubtest.Decode[struct {
-		Agents []struct{ Name, Title string }
-	}](b).Agents {
-		names = append(names, a.Title)
-	}
-	return names
-}
 
 // A hub that was told nothing holds conversations: its own model lists the
 // tools and calls them, once a person allows it, and the conversation is there
@@ -259,7 +145,20 @@ func TestAgentsOfTheChat(t *testing.T) {
 			t.Errorf("an agent that is not listed: %s", m.Raw)
 		}
 	}
-	c := dial(t, h, "/ws/AIlumina")
+	for _, name := range []string{"AIlumina", "my-writer"} {
+		askSocket(t, h, name)
+	}
+	for _, s := range h.Upstreams() {
+		if s.Unlisted {
+			t.Errorf("%s is among the servers", s.Name)
+		}
+	}
+}
+
+// askSocket asks an agent as a WebSocket client does.
+func askSocket(t *testing.T, h *hubtest.Hub, agent string) {
+	t.Helper()
+	c := dial(t, h, "/ws/"+agent)
 	c.send(`{"user_input":"echo hello","chat_messages":[]}`)
 	said := ""
 	for {
@@ -274,12 +173,7 @@ func TestAgentsOfTheChat(t *testing.T) {
 		said += m.Sentence
 	}
 	if said != "hello" {
-		t.Errorf("AIlumina says %q on its socket", said)
-	}
-	for _, s := range h.Upstreams() {
-		if s.Unlisted {
-			t.Errorf("%s is among the servers", s.Name)
-		}
+		t.Errorf("%s says %q on its socket", agent, said)
 	}
 }
 
@@ -404,6 +298,9 @@ func TestChatThatCannotBe(t *testing.T) {
 	h := hubtest.New(t, hubtest.Config(func(c *config.Config) { c.Chat.Model = "anthropic" }))
 	if !strings.Contains(h.Model(), "ANTHROPIC_API_KEY") {
 		t.Errorf("the model is told as %q", h.Model())
+	}
+	if _, ready := h.Get("/readyz"); !strings.Contains(string(ready), `"code":"model"`) || !strings.Contains(string(ready), `"ready":true`) {
+		t.Errorf("/readyz says %s", ready)
 	}
 	c := dial(t, h, "/ws")
 	c.next()
