@@ -17,9 +17,9 @@ const hostAgent = "chat"
 // approval go on waiting.
 func (d *Door) Rule(rules policy.Rules) { d.rules.Store(&rules) }
 
-// RuleAgents says where the rules of the hub's own agents are found; they come
-// before those of the hub. It is called before the first call.
-func (d *Door) RuleAgents(of func(agent string) policy.Rules) { d.agents = of }
+// RuleAgents says where the rules of the hub's own agents about a tool are
+// found; they come before those of the hub. It is called before the first call.
+func (d *Door) RuleAgents(of func(agent string, s *policy.Subject) []policy.Rules) { d.agents = of }
 
 // subject is the tool of a call.
 func subject(c *Call) policy.Subject {
@@ -38,17 +38,17 @@ func (d *Door) authorise(ctx context.Context, c *Call, t *tooled) error {
 	if agent == "" && (rules == nil || rules.Empty()) {
 		return nil
 	}
-	lists, face := make([]policy.Rules, 0, 2), policy.Client
+	var lists []policy.Rules
+	s, face := subject(c), policy.Client
 	if agent != "" {
 		face = policy.Chat
 		if d.agents != nil {
-			lists = append(lists, d.agents(agent))
+			lists = d.agents(agent, &s)
 		}
 	}
 	if rules != nil {
 		lists = append(lists, *rules)
 	}
-	s := subject(c)
 	v := policy.Decide(s, face, lists...)
 	switch {
 	case v.Action == policy.Allow:

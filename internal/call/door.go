@@ -70,7 +70,7 @@ type Door struct {
 	names    *names
 	desk     *policy.Desk
 	rules    atomic.Pointer[policy.Rules]
-	agents   func(string) policy.Rules // nil: none has any
+	agents   func(string, *policy.Subject) []policy.Rules // nil: none has any
 	argBytes atomic.Int64
 }
 

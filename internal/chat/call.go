@@ -246,7 +246,8 @@ func (t *turn) call(ctx context.Context, c *Call) (*Result, error) {
 	params = append(params, "}}"...)
 	req := t.message("tools/call", params, &progress{t: t, call: c.ID})
 	req.Token = wire.Quote(c.ID)
-	req.Approved = true // here, where waiting can be seen and arguments changed
+	req.Approved = true      // here, where waiting can be seen and arguments changed
+	req.Agent = t.agent.Name // what comes of the call is decided by its rules
 	resp, err := t.handle(ctx, req)
 	switch {
 	case ctx.Err() != nil && err != nil:

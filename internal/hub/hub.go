@@ -173,6 +173,7 @@ func (h *Hub) openDomain(Options) error {
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
 	h.door.LogTo(h.logger("call"))
+	h.door.RuleAgents(h.agentRules)
 	if err := h.openTasks(); err != nil {
 		return err
 	}

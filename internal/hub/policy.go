@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stoahub/stoa/internal/config"
@@ -36,6 +37,25 @@ func policyRules(r config.Rules) policy.Rules {
 		})
 	}
 	return out
+}
+
+// agentRules are the rules of one of the hub's own agents about a tool. They
+// hold for what the agent calls by way of other tools, too: those it has no
+// business with are denied, as it is not offered them.
+func (h *Hub) agentRules(name string, s *policy.Subject) (lists []policy.Rules) {
+	cfg := h.config()
+	may := [][]string{cfg.Chat.Tools}
+	if a := cfg.Agent(name); a != nil {
+		lists, may = append(lists, policyRules(a.Approvals)), append(may, a.Tools)
+	}
+	lists = append(lists, policyRules(cfg.Chat.Approvals))
+	for _, globs := range may {
+		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return policy.Matches(g, s) }) {
+			deny := policy.Rule{Action: policy.Deny, Reason: "it is none of the tools that " + name + " is to use"}
+			return append(lists, policy.Rules{Rules: []policy.Rule{deny}})
+		}
+	}
+	return lists
 }
 
 // forgetEnded makes what was decided for a Session end with it. Sessions tell
