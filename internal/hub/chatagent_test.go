@@ -3,6 +3,7 @@ package hub_test
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,10 +59,14 @@ func TestChatAgentAsServer(t *testing.T) {
 	c := h.Client(t, hubtest.ClientOptions{Face: "/mcps/ailumina/mcp"})
 	x := c.Go("tools/call", hubtest.ToolParams("chat", `{"user_input":"call up__slow"}`), `"progressToken":"p"`)
 	x.Await("notifications/progress")
+	hubtest.Eventually(t, "the tool runs", func() bool {
+		st, err := peer.ReadState(state)
+		return err == nil && slices.Contains(st.Called, "slow")
+	})
 	x.Close()
 	hubtest.Eventually(t, "the tool was cancelled", func() bool {
 		st, err := peer.ReadState(state)
-		return err == nil && len(st.Cancelled) == 1
+		return err == nil && slices.Contains(st.Cancelled, "slow")
 	})
 }
 
