@@ -1,12 +1,15 @@
 package hub_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -270,5 +273,56 @@ func TestServersWithTasksOfTheirOwn(t *testing.T) {
 		if status == "failed" && !strings.Contains(string(got.Error), "needs the client capability sampling") || status == "input_required" && got.InputRequests["sample"].Method != "sampling/createMessage" {
 			t.Errorf("%s: %+v", caps, got)
 		}
+	}
+}
+
+// Who talks with the hub's model by a socket sees what the servers that it
+// calls want of a model, and decides there.
+func TestChatDecidesAboutSampling(t *testing.T) {
+	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		t.Run(string(era), func(t *testing.T) {
+			w := newWorld(t, cell{era, "stdio", true}, samplingSpec(), worldOptions{server: byHost, edits: []hubtest.Edit{hubtest.Config(func(c *config.Config) {
+				c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up__*"}, Action: "allow"}} // tools, not models
+			})}})
+			hubtest.Eventually(t, "the tools are there", func() bool { return strings.Contains(string(w.client.Call("tools/list", "{}").Raw), "up__sample") })
+			ctx, cancel := context.WithTimeout(t.Context(), hubtest.Patience)
+			defer cancel()
+			conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(w.URL, "http")+"/ws?sessionId=talk", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.CloseNow()
+			say := func(frame string) {
+				if err := conn.Write(ctx, websocket.MessageText, []byte(frame)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			say(`{"type":"message","payload":{"text":"call up__sample {}"}}`)
+			var seen []string
+			for decided := false; ; {
+				_, b, err := conn.Read(ctx)
+				if err != nil {
+					t.Fatalf("%v after\n%s", err, strings.Join(seen, "\n"))
+				}
+				seen = append(seen, string(b))
+				f := hubtest.Decode[struct {
+					Type    string
+					Payload struct{ Approval policy.Approval }
+				}](b)
+				if f.Type == "approval.asked" {
+					if a := f.Payload.Approval; a.Kind != "sampling" || a.Upstream != "up" || a.Session != "talk" || !strings.Contains(string(a.Args), "Say hello") {
+						t.Errorf("asked %s", b)
+					}
+					say(`{"type":"approve","payload":{"id":` + hubtest.Quote(f.Payload.Approval.ID) + `,"decision":"approve"}}`)
+					decided = true
+				}
+				if f.Type == "turn.ended" {
+					if all := strings.Join(seen, "\n"); !decided || !strings.Contains(all, "You said: | Say hello") {
+						t.Errorf("decided %v:\n%s", decided, all)
+					}
+					return
+				}
+			}
+		})
 	}
 }
