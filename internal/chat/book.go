@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type book struct {
 	log    *slog.Logger
 	emit   func(Event)   // told every event in order, with write held; nil for none
 	every  time.Duration // how long text may be live only; 0: until something else happens
+	gate   chan struct{} // has room where the store is not busy with text; nil: there is no such bound
 
 	// write is held while an event is decided on and appended.
 	write sync.Mutex
@@ -46,6 +48,10 @@ type part struct {
 const (
 	partBytes = 4 << 10
 	partEvery = 250 * time.Millisecond
+	// partMost is how many times longer text may be live only while the store
+	// is busy: larger parts are better than readers that wait for the disk.
+	partMost  = 8
+	partsOnce = 4 // parts that are written at once, of all conversations
 	tries     = 8
 )
 
@@ -76,6 +82,23 @@ var errTaken = errors.New("the turn was ended by somebody else")
 func (b *book) record(ctx context.Context, ev *Event) error {
 	b.write.Lock()
 	defer b.write.Unlock()
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	return b.append(ctx, ev)
+}
+
+// errDropped means that an input was taken back before its turn began.
+var errDropped = errors.New("the input was taken back")
+
+// begin records that a turn begins, if its input still waits.
+func (b *book) begin(ctx context.Context, ev *Event) error {
+	b.write.Lock()
+	defer b.write.Unlock()
+	waits := func(in Input) bool { return in.ID == ev.Start.Input }
+	if !slices.ContainsFunc(b.state.Queue, waits) { // it changes with write held
+		return errDropped
+	}
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
@@ -193,7 +216,7 @@ func (b *book) add(ctx context.Context, turn string, kind Type, text string, opa
 	return nil
 }
 
-// wind makes the open part be flushed in time.
+// wind makes the open part be flushed in time. Called with write held.
 func (b *book) wind(ctx context.Context) {
 	if b.timer != nil {
 		b.timer.Reset(b.every)
@@ -206,11 +229,23 @@ func (b *book) wind(ctx context.Context) {
 		if len(b.part.text) == 0 {
 			return
 		}
-		if age := time.Since(b.part.at); age < b.every/2 { // another part than the one it was set for
+		age := time.Since(b.part.at)
+		if age < b.every/2 { // another part than the one it was set for
 			b.timer.Reset(b.every - age)
 			return
 		}
-		if err := b.flush(ctx); err != nil {
+		if b.gate != nil {
+			select {
+			case b.gate <- struct{}{}:
+				defer func() { <-b.gate }()
+			default:
+				if age < partMost*b.every {
+					b.timer.Reset(b.every / 2)
+					return
+				}
+			}
+		}
+		if err := b.flush(ctx); err != nil && b.over == nil {
 			b.log.Warn("text of a conversation could not be kept yet", "err", err)
 			b.timer.Reset(b.every)
 		}

@@ -152,8 +152,11 @@ const (
 	leftOutText = "[The first %d messages of this conversation are left out, since they would not fit.]"
 	summedText  = "[Summary of the first %d messages of this conversation, which are left out:]\n%s"
 	sumPrompt   = "You write summaries of conversations between a user and an assistant with tools, for the assistant to go on from. Keep what the user wants, decisions, facts, names, numbers, file paths, what was done by tools and what is still open. Be brief. Write only the summary."
-	sumAsk      = "Sum up the conversation so far."
+	sumAsk      = "Sum up this conversation:"
 	maxSummary  = 16 << 10
+	// maxTranscript is in bytes, charsPerToken as llm.Meter has it.
+	maxTranscript = 256 << 10
+	charsPerToken = 4
 )
 
 // sumUp says what stands for the messages that are left out. If the model is
@@ -163,15 +166,14 @@ func (t *turn) sumUp(ctx context.Context, now *State, c *Compaction) error {
 	if t.s.Summarize <= 0 {
 		return nil
 	}
-	old := *now
-	old.Messages = now.Messages[:c.Cut]
-	messages := append(llm.Repair(old.History(), lost), llm.Say(llm.User, sumAsk))
-	if limit := t.limit(); limit > 0 {
-		messages = t.fitting(messages, limit*3/4)
+	limit := maxTranscript
+	if n := t.limit(); n > 0 {
+		limit = min(limit, n*charsPerToken*3/4)
 	}
-	a, err := llm.Collect(t.model.Stream(ctx, llm.Request{System: sumPrompt, Messages: messages}))
+	text := transcript(now, c.Cut, limit)
+	a, err := llm.Collect(t.model.Stream(ctx, llm.Request{System: sumPrompt, Messages: []llm.Message{llm.Say(llm.User, text)}}))
 	c.Usage, c.Cost = a.Usage, t.model.Price.Cost(a.Usage)
-	text := strings.TrimSpace(a.Message.Text())
+	text = strings.TrimSpace(a.Message.Text())
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -183,27 +185,30 @@ func (t *turn) sumUp(ctx context.Context, now *State, c *Compaction) error {
 	return nil
 }
 
-// fitting shortens what a summary is made of: long results and texts first,
-// since every message says something.
-func (t *turn) fitting(messages []llm.Message, limit int) []llm.Message {
-	for bound := 4 << 10; bound >= 128; bound /= 2 {
-		if t.e.meter.Estimate(llm.Request{Model: t.model.ID, Messages: messages}) <= limit {
-			break
+// transcript writes the first messages down as text, each part shortened until
+// all of it has at most about limit bytes: every message says something. As
+// text it is nothing that a provider could find wrong.
+func transcript(now *State, cut, limit int) string {
+	for bound := 8 << 10; ; bound /= 2 {
+		var b strings.Builder
+		b.WriteString(sumAsk)
+		if now.Summary != "" {
+			fmt.Fprintf(&b, "\n\n%s", shorten(now.Summary, 2*bound))
 		}
-		short := slices.Clone(messages)
-		for i := range short {
-			short[i].Parts = slices.Clone(short[i].Parts)
-			for j := range short[i].Parts {
-				p := &short[i].Parts[j]
-				p.Text, p.Reasoning = shorten(p.Text, bound), ""
-				if p.Result != nil {
-					r := *p.Result
-					r.Content = shorten(r.Content, bound)
-					p.Result = &r
+		for _, m := range now.Messages[now.Cut:cut] {
+			for _, p := range m.Parts {
+				switch {
+				case p.Text != "":
+					fmt.Fprintf(&b, "\n\n%s: %s", m.Role, shorten(p.Text, bound))
+				case p.Call != nil:
+					fmt.Fprintf(&b, "\n\n%s calls %s with %s", m.Role, p.Call.Name, shorten(string(p.Call.Args), bound))
+				case p.Result != nil:
+					fmt.Fprintf(&b, "\n\nresult of %s: %s", p.Result.Name, shorten(p.Result.Content, bound))
 				}
 			}
 		}
-		messages = short
+		if b.Len() <= limit || bound < 128 {
+			return shorten(b.String(), limit)
+		}
 	}
-	return messages
 }

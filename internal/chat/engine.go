@@ -65,6 +65,7 @@ type Engine struct {
 	disk     *disk                  // nil: memory only
 	ledgers  func(id string) ledger // where events go
 	every    time.Duration          // how long text may be live only
+	gate     chan struct{}          // see book
 	meter    llm.Meter
 	guides   guides
 	sets     sets
@@ -95,7 +96,7 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 	if o.Idle == 0 {
 		o.Idle = time.Minute
 	}
-	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery}
+	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, gate: make(chan struct{}, partsOnce)}
 	e.ledgers = func(string) ledger { return &remembered{} }
 	e.Configure(s)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())

@@ -140,7 +140,9 @@ type turn struct {
 // run runs the turn from its start to its end.
 func (t *turn) run(ctx context.Context) End {
 	t.begun = time.Now()
-	if err := t.start(ctx); err != nil {
+	if err := t.start(ctx); errors.Is(err, errDropped) {
+		return End{Reason: ReasonAborted}
+	} else if err != nil {
 		t.e.opts.Logger.Error("a turn could not be begun", "session", t.session, "err", err)
 		end := t.fail(err)
 		t.wait(ctx, time.Second) // the store may be back by then
@@ -174,7 +176,7 @@ func (t *turn) start(ctx context.Context) error {
 		t.model, name = m, m.Name
 	}
 	ev := &Event{Type: TurnStarted, Start: &Start{Input: t.input.ID, Model: name, Agent: t.input.Agent}}
-	if err := t.b.record(ctx, ev); err != nil {
+	if err := t.b.begin(ctx, ev); err != nil {
 		return err
 	}
 	t.id = ev.Turn

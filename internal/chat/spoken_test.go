@@ -47,7 +47,7 @@ func (s *spoken) requests() []llm.Request {
 
 // says is an answer of a text and calls, written "name {json}".
 func says(text string, calls ...string) answer {
-	return func(_ context.Context, _ llm.Request, say func(llm.Delta) bool) error {
+	return func(_ context.Context, req llm.Request, say func(llm.Delta) bool) error {
 		if text != "" && !say(llm.Delta{Kind: llm.Text, Text: text}) {
 			return nil
 		}
@@ -64,10 +64,14 @@ func says(text string, calls ...string) answer {
 		if len(calls) > 0 {
 			stop = llm.Calls
 		}
-		_ = say(llm.Delta{Kind: llm.Used, Usage: llm.Usage{Input: 100, Output: 10}}) && say(llm.Delta{Kind: llm.Stopped, Stop: stop})
+		_ = say(llm.Delta{Kind: llm.Used, Usage: llm.Usage{Input: takes(req), Output: 10}}) && say(llm.Delta{Kind: llm.Stopped, Stop: stop})
 		return nil
 	}
 }
+
+// takes is how many tokens a request takes, by the measure of a hub that has
+// learned nothing.
+func takes(req llm.Request) int { return new(llm.Meter).Estimate(req) }
 
 // breaks is an answer that ends in an error after some text.
 func breaks(text string, cause llm.Cause) answer {

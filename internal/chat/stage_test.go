@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,7 +84,7 @@ func (s *shop) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		var defs []string
-		for name := range s.prompts {
+		for _, name := range slices.Sorted(maps.Keys(s.prompts)) {
 			defs = append(defs, fmt.Sprintf(`{"name":%q}`, name))
 		}
 		return mcp.Response{Result: []byte(`{"prompts":[` + strings.Join(defs, ",") + `]}`)}, nil
