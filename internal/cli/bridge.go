@@ -81,7 +81,7 @@ func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
 		log.Warn("the config is passed over", obs.KeyErr, err)
 	} else {
 		data = cfg.Data
-		o.Agents = append(agentNames(cfg, log.Warn), o.Agents...)
+		o.Agents = append(agentNames(cfg), o.Agents...)
 		variable = func(name string) string {
 			v, _ := cfg.Lookup(name)
 			return v
@@ -99,18 +99,13 @@ func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
 	return b, nil
 }
 
-// agentNames are the names of the agents of a config, in their order.
-func agentNames(cfg *config.Config, warn func(string, ...any)) (names []string) {
+// agentNames are the names of the agents of a config, in their order. Those
+// that exist without a config are offered anyway.
+func agentNames(cfg *config.Config) (names []string) {
 	for i := range cfg.Agents {
-		name := cfg.Agents[i].Called()
-		if cfg.Agents[i].Stock {
-			continue // offered anyway
+		if !cfg.Agents[i].Stock {
+			names = append(names, cfg.Agents[i].Called())
 		}
-		if !bridge.CanName(name) {
-			warn("an agent of the config cannot be offered by its name", obs.KeyAgent, name)
-			continue
-		}
-		names = append(names, name)
 	}
 	return names
 }
