@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -224,24 +225,32 @@ func (d *desk) pressed(keys []byte) {
 		d.leaving = errLeft // the terminal has gone
 		return
 	}
-	if i := bytes.LastIndexByte(keys, ctrlC); i >= 0 {
-		if n := bytes.Count(keys, []byte{ctrlC}); n > 1 {
-			d.armed = true
+	for i, part := range bytes.Split(keys, []byte{ctrlC}) {
+		if i > 0 {
+			d.interrupt()
 		}
-		d.interrupt()
-		if keys = keys[i+1:]; len(keys) == 0 {
-			return
+		if len(part) > 0 {
+			d.armed = false
+			d.keyed(part)
 		}
 	}
-	d.armed = false
+}
+
+// keyed takes keys that are part of a line, if not of this one, then of the
+// next. Only /abort cannot wait that long.
+func (d *desk) keyed(keys []byte) {
 	if d.prompt != nil {
 		d.prompt.feed.press(keys)
 		return
 	}
 	d.early = append(d.early, keys...)
-	if line, ok := bytes.CutSuffix(d.early, []byte{enter}); ok && strings.TrimSpace(string(line)) == "/abort" {
-		d.early = nil
-		d.stop()
+	lines := bytes.SplitAfter(d.early, []byte{enter})
+	for i, line := range lines {
+		if text, whole := bytes.CutSuffix(line, []byte{enter}); whole && string(bytes.TrimSpace(text)) == "/abort" {
+			d.early = bytes.Join(slices.Delete(lines, i, i+1), nil)
+			d.stop()
+			return
+		}
 	}
 }
 

@@ -21,8 +21,9 @@ type screen struct {
 	ctrl *os.File
 	done chan struct{} // closed when all output has been read
 
-	mu  sync.Mutex
-	out bytes.Buffer
+	mu   sync.Mutex
+	out  bytes.Buffer
+	seen int // how much of it shows has passed
 }
 
 // onTerminal runs stoa on a terminal of 60 columns, over the server alpha.
