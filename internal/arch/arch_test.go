@@ -125,7 +125,7 @@ var layers = map[string]int{
 
 // inside lists the edges within a layer.
 var inside = map[string][]string{
-	"internal/plan":    {"internal/call", "internal/catalog", "internal/session", "internal/policy"},
+	"internal/plan":    {"internal/call", "internal/catalog", "internal/session", "internal/policy", "internal/llm"},
 	"internal/chat":    {"internal/call", "internal/catalog", "internal/session", "internal/policy", "internal/llm"},
 	"internal/modules": {"internal/call", "internal/catalog", "internal/session", "internal/plan", "internal/policy"},
 	"internal/call":    {"internal/policy", "internal/session", "internal/task", "internal/upstream", "internal/catalog"},

@@ -42,6 +42,9 @@ type Tool struct {
 type Answer struct {
 	Data    any // encoded as JSON, or raw as json.RawMessage; nil means null
 	Message string
+	// Error says that it went wrong, though there is something to show: what is
+	// answered is then no success.
+	Error string
 	// SaveAs asks that Data be kept under this name: what is answered is then
 	// {"result": Data, "saveAs": SaveAs}, and kept where there is a Session.
 	SaveAs string
@@ -208,6 +211,9 @@ func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) envelo
 		if raw, err = json.Marshal(a.Data); err != nil {
 			return envelope.Bad(fault.New(fault.Internal, t.Name, "the answer could not be encoded").Because(err))
 		}
+	}
+	if a.Error != "" {
+		return envelope.Envelope{Data: raw, Message: a.Message, Error: a.Error, Code: envelope.Failed}
 	}
 	if a.SaveAs != "" {
 		raw = append(append([]byte(`{"result":`), raw...), `,"saveAs":`...)

@@ -290,3 +290,31 @@ func CheckInputs(p *Plan, given map[string]json.RawMessage) (map[string]json.Raw
 	}
 	return out, problems
 }
+
+// Levels are the steps in the order in which they can be done: those of one
+// level do not wait for each other. The plan has no circles.
+func (p *Plan) Levels() [][]string {
+	own := p.owners()
+	level := map[string]int{}
+	var of func(id string) int
+	of = func(id string) int {
+		if n, ok := level[id]; ok {
+			return n
+		}
+		n := 0
+		for _, need := range p.needs(own, p.Step(id)) {
+			n = max(n, of(need)+1)
+		}
+		level[id] = n
+		return n
+	}
+	var out [][]string
+	for i := range p.Steps {
+		n := of(p.Steps[i].ID)
+		for len(out) <= n {
+			out = append(out, nil)
+		}
+		out[n] = append(out[n], p.Steps[i].ID)
+	}
+	return out
+}

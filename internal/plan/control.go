@@ -357,3 +357,20 @@ func usesInput(s *Step, inputs map[string]json.RawMessage) (uses bool) {
 	})
 	return uses
 }
+
+// Unsure says whether nobody knows what became of a call of a step.
+func (r *Run) Unsure(step string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.state.Steps[step]
+	return st != nil && st.Phase == StepOpen && slices.ContainsFunc(st.Items, func(it ItemState) bool { return it.Phase == ItemUnknown })
+}
+
+// Runs says whether the run is one of a plan.
+func (r *Run) Runs(p *Plan) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, err := json.Marshal(p)
+	b, err2 := json.Marshal(&r.state.Created.Plan)
+	return err == nil && err2 == nil && string(a) == string(b)
+}

@@ -235,7 +235,7 @@ func (r *Run) turn(ctx context.Context, calls *sync.WaitGroup) (wait time.Durati
 				wait = max(time.Until(d.Until), 0)
 				continue
 			}
-			if r.of.stopping() && (d.What == DoCall || d.What == DoAsk || d.What == DoOpen) {
+			if r.of.Closing() && (d.What == DoCall || d.What == DoAsk || d.What == DoOpen) {
 				continue // the next hub does it
 			}
 			did, err := r.do(ctx, d, calls)
@@ -250,7 +250,7 @@ func (r *Run) turn(ctx context.Context, calls *sync.WaitGroup) (wait time.Durati
 			return 0, true, nil
 		}
 		if !acted {
-			return wait, r.of.stopping() && len(r.busy) == 0, nil
+			return wait, r.of.Closing() && len(r.busy) == 0, nil
 		}
 	}
 }

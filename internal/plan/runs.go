@@ -400,7 +400,8 @@ func (r *Runs) Close() {
 	r.wg.Wait()
 }
 
-func (r *Runs) stopping() bool {
+// Closing says whether the hub is stopping.
+func (r *Runs) Closing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.closing

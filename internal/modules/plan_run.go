@@ -1,0 +1,163 @@
+package modules
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// previewBytes is how much of a result plan_status and plan_debug show.
+const previewBytes = 4 << 10
+
+// start is what a run of the arguments begins with. A request that is bound to
+// no Session gets one.
+func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (plan.Start, bool, error) {
+	minted := s == nil
+	p, err := m.found(ctx, req, s, a.Plan)
+	if err != nil {
+		return plan.Start{}, false, err
+	}
+	if minted {
+		s = m.o.Sessions.Mint(req.Client.Principal.Name)
+	}
+	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
+	if a.Options.StopOnError != nil {
+		st.Options.StopOnError = *a.Options.StopOnError
+	}
+	if a.Options.Retries != nil {
+		st.Options.Retries = *a.Options.Retries
+	}
+	st.Options.TimeoutMS = cmp.Or(a.Options.Timeout, st.Options.TimeoutMS)
+	st.Options.MaxParallel = cmp.Or(a.MaxParallel, a.Options.MaxParallel, st.Options.MaxParallel)
+	if a.Inputs != nil {
+		if st.Inputs, err = m.inputs(ctx, req, s, a.Inputs); err != nil {
+			return st, minted, err
+		}
+	}
+	for _, f := range req.Meta {
+		if string(f.Name) == call.MetaKey {
+			st.Key, _ = wire.String(f.Value) // of a task: the same run, tried again
+		}
+	}
+	return st, minted, nil
+}
+
+// inputs are those of a run. References in them are to values of the Session.
+func (m planModule) inputs(ctx context.Context, req *mcp.Request, s *session.Session, raw json.RawMessage) (map[string]json.RawMessage, error) {
+	full, _, err := m.o.Sessions.Resolve(ctx, req.Client.Principal.Name, s, raw, plan.MaxArgs, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]json.RawMessage{}
+	if err := json.Unmarshal(full, &out); err != nil {
+		return nil, fault.New(fault.InvalidArguments, "inputs", "inputs must be an object of values by name: %v", err)
+	}
+	return out, nil
+}
+
+func (m planModule) execute(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+	a, s, err := m.bound(req, raw)
+	if err != nil {
+		return nil, err
+	}
+	st, minted, err := m.start(ctx, req, a, s)
+	if err != nil {
+		return nil, err
+	}
+	if a.DryRun || a.Options.DryRun {
+		if _, err := m.o.Runs.Check(ctx, st); err != nil {
+			return nil, asFault(err)
+		}
+		return Answer{Data: map[string]any{"valid": true, "plan": st.Plan, "order": st.Plan.Levels()}, Message: "the plan could be run; nothing was called"}, nil
+	}
+	run, err := m.o.Runs.Start(ctx, st)
+	if err != nil {
+		return nil, asFault(err)
+	}
+	if err := m.wait(ctx, req, run); err != nil {
+		return nil, err
+	}
+	return m.ran(ctx, run, minted)
+}
+
+// wait waits for a run, telling the client how far it is. A call that is
+// cancelled stops the run; one that ends with the hub does not.
+func (m planModule) wait(ctx context.Context, req *mcp.Request, run *plan.Run) error {
+	last := -1
+	_, err := run.Wait(ctx, func(s plan.Summary) {
+		if s.Done == last || req.Token == nil {
+			return
+		}
+		last = s.Done
+		p := append([]byte(`{"progressToken":`), req.Token...)
+		p = strconv.AppendInt(append(p, `,"progress":`...), int64(s.Done), 10)
+		p = strconv.AppendInt(append(p, `,"total":`...), int64(s.Steps), 10)
+		p = wire.AppendString(append(p, `,"message":`...), fmt.Sprintf("%d of %d steps are over", s.Done, s.Steps))
+		req.Stream.Notify(mcp.NoteProgress, append(p, '}'))
+		req.Stream.Flush()
+	})
+	if err != nil && !m.o.Runs.Closing() {
+		_ = run.Stop(context.WithoutCancel(ctx), "the call that began it was cancelled") // it may be over by now
+	}
+	return err
+}
+
+// ran tells what became of a run.
+func (m planModule) ran(ctx context.Context, run *plan.Run, minted bool) (any, error) {
+	v, err := run.View(ctx, plan.Look{Results: true, Preview: previewBytes})
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("run %s is %s", v.ID, v.Status)
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	if minted {
+		text += "; its session is " + v.Session
+	}
+	if v.Status == plan.Failed || v.Status == plan.Stopped {
+		if v.Failure != nil && v.Failure.Message != "" {
+			text += ": " + v.Failure.Message
+		}
+		return Answer{Data: v, Error: text, Message: "plan_status tells what became of each step; plan_debug with fork goes on from one of them."}, nil
+	}
+	return Answer{Data: v, Message: text}, nil
+}
+
+func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+	a, s, err := m.bound(req, raw)
+	if err != nil {
+		return nil, err
+	}
+	name := ""
+	if s != nil {
+		name = s.Name()
+	}
+	if name == "" && (a.SessionID == "" || a.SessionID == "current") {
+		return nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan_status", Msg: "this request is bound to no session, so that it has no current run", Hint: "Give the id of a run as sessionId, or name a session."}
+	}
+	run, err := m.o.Runs.Find(req.Client.Principal, name, a.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	v, err := run.View(ctx, plan.Look{Results: a.IncludeResults, Context: a.IncludeContext, Preview: previewBytes})
+	if err != nil {
+		return nil, err
+	}
+	var others []plan.Summary
+	for _, o := range m.o.Runs.Of(req.Client.Principal.Name, v.Session) {
+		if o != run && len(others) < 20 {
+			others = append(others, o.Summary())
+		}
+	}
+	return Answer{Data: map[string]any{"run": v, "others": others}, Message: fmt.Sprintf("run %s is %s, %d of %d steps are over", v.ID, v.Status, v.Done, len(v.Steps))}, nil
+}
