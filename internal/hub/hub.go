@@ -79,6 +79,7 @@ type Hub struct {
 	sampling    *sample.Host
 	tasks       *call.Tasks
 	chat        chatHost
+	plans       plans
 	environ     []string // Options.Environ
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
@@ -103,7 +104,7 @@ type Hub struct {
 // before Run.
 func Open(opts Options) (*Hub, error) {
 	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
-	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.openChat, h.begin} {
+	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.openChat, h.openPlans, h.begin} {
 		if err := step(opts); err != nil {
 			h.Close()
 			return nil, err
@@ -284,6 +285,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	// Not before: who opens a hub to look at what it keeps must change nothing.
 	h.tasks.Resume()
 	h.chat.resume()
+	h.plans.runs.Resume()
 	failed := make(chan error, len(servers))
 	for i, s := range servers {
 		h.wg.Go(func() {
@@ -338,12 +340,14 @@ func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 // drain lets running requests end, then closes what is left.
 func (h *Hub) drain(servers []*http.Server) {
 	h.endpoint.Close()
-	h.desk.Close() // nobody is waited for
+	h.plans.runs.Quiet() // the next hub asks again whom a run asks
+	h.desk.Close()       // nobody is waited for
 	h.chat.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { h.chat.drain(ctx) })
+	wg.Go(func() { h.plans.runs.Drain(ctx) })
 	for _, s := range servers {
 		wg.Go(func() {
 			if s.Shutdown(ctx) != nil {

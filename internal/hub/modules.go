@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -39,6 +40,9 @@ func (h *Hub) build(cfg *config.Config) built {
 	add := func(m *modules.Module) { b.modules[m.Name()] = m }
 	if cfg.Modules.Context.Enabled {
 		add(modules.Context(h.state.sessions))
+	}
+	if cfg.Modules.Plan.Enabled {
+		add(h.planModule())
 	}
 	if cfg.Modules.Debug.Enabled {
 		add(modules.Debug(modules.DebugOptions{Logs: h.logs.Read, Trouble: h.logs.Trouble}))
@@ -88,6 +92,9 @@ func (h *Hub) setModules(cfg *config.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(next.modules)) {
 		o := upstream.Options{Name: name, Title: name, Handler: next.modules[name], Builtin: true, Logger: h.logger("modules"),
 			Handling: func(tool string) catalog.Handling { return handling(name, tool) }}
+		if name == modules.PlanName { // a run has its own time
+			o.Timeout, o.MaxTimeout = 25*time.Hour, 25*time.Hour
+		}
 		put := h.pool.Add
 		if old.modules[name] != nil {
 			put = h.pool.Replace
@@ -106,7 +113,7 @@ func (h *Hub) setModules(cfg *config.Config) error {
 func handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
 	return catalog.Handling{Envelope: true, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
-		NoReferences: tool == modules.BatchName || tool == "task_start"}
+		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !strings.HasPrefix(tool, modules.PublishedPrefix)}
 }
 
 // switchable lists the modules and servers that a client may use, as they are

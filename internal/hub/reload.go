@@ -47,8 +47,8 @@ var fixed = []struct {
 	{"chat.enabled", func(c *config.Config) any { return c.Chat.Enabled }},
 }
 
-// plan is what a reload will do. It is made before anything is done.
-type plan struct {
+// changes is what a reload will do. It is made before anything is done.
+type changes struct {
 	changes []Change
 	add     []upstream.Options
 	replace []upstream.Options
@@ -86,7 +86,7 @@ func (h *Hub) Reload(cfg *config.Config) ([]Change, error) {
 }
 
 // plan compares two configs. It changes nothing.
-func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
+func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 	var stuck []string
 	for _, f := range fixed {
 		if !reflect.DeepEqual(f.of(old), f.of(cfg)) {
@@ -100,7 +100,7 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: err.Error() + "; nothing was changed", Hint: "Correct that part of the config."}
 	}
-	p := &plan{models: set}
+	p := &changes{models: set}
 	for _, o := range h.options(cfg) {
 		before := enabled(old, o.Name)
 		switch {
@@ -148,7 +148,7 @@ func (h *Hub) plan(old, cfg *config.Config) (*plan, error) {
 }
 
 // planChat compares what two configs say of models, the chat and its agents.
-func (h *Hub) planChat(p *plan, old, cfg *config.Config) error {
+func (h *Hub) planChat(p *changes, old, cfg *config.Config) error {
 	again := !reflect.DeepEqual(old.Models, cfg.Models)
 	if !reflect.DeepEqual(old.Chat, cfg.Chat) {
 		again = true
@@ -182,7 +182,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 }
 
 // apply does what was planned. Nothing in it waits for an upstream.
-func (h *Hub) apply(p *plan, cfg *config.Config) error {
+func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	h.models.Store(p.models)
 	h.hideSecrets(h.config(), cfg) // retired servers may still say the old ones
 	before := offered(h.config())

@@ -43,12 +43,19 @@ func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *
 			return st, minted, err
 		}
 	}
+	st.Key = taskKey(req)
+	return st, minted, nil
+}
+
+// taskKey tells which calls of a task are the same one, tried again: they are
+// about the same run.
+func taskKey(req *mcp.Request) (key string) {
 	for _, f := range req.Meta {
 		if string(f.Name) == call.MetaKey {
-			st.Key, _ = wire.String(f.Value) // of a task: the same run, tried again
+			key, _ = wire.String(f.Value)
 		}
 	}
-	return st, minted, nil
+	return key
 }
 
 // inputs are those of a run. References in them are to values of the Session.

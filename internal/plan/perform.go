@@ -453,8 +453,12 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 			}
 		}
 		dec, err := r.of.o.Desk.Ask(askCtx, a, func(a policy.Approval) { note(a.ID) })
-		if ctx.Err() != nil {
-			return // the next hub asks again
+		if ctx.Err() != nil || r.of.Closing() {
+			r.mu.Lock()
+			delete(r.busy, busyKey(d.Step, d.Item)) // the next hub asks again
+			r.mu.Unlock()
+			r.poke()
+			return
 		}
 		if !asked {
 			note("")

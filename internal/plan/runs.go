@@ -375,14 +375,20 @@ func (r *Runs) Resume() {
 	}
 }
 
-// Drain lets calls that are under way end; nothing more is begun.
-func (r *Runs) Drain(ctx context.Context) {
+// Quiet begins nothing more: what is not done is for the next hub. Calls that
+// are under way go on.
+func (r *Runs) Quiet() {
 	r.mu.Lock()
 	r.closing = true
 	r.mu.Unlock()
 	for _, run := range r.list() {
 		run.poke()
 	}
+}
+
+// Drain is Quiet that lets calls that are under way end.
+func (r *Runs) Drain(ctx context.Context) {
+	r.Quiet()
 	idle := make(chan struct{})
 	go func() { r.wg.Wait(); close(idle) }()
 	select {

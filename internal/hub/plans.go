@@ -1,0 +1,294 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/modules"
+	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
+)
+
+// plans is what a hub has for plans: their runs, and those that are offered as
+// tools.
+type plans struct {
+	runs   *plan.Runs
+	bucket *store.Bucket // nil in a temporary hub
+
+	mu        sync.Mutex
+	published map[string]modules.Published
+}
+
+// openPlans opens the runs. Nothing of them is driven before Run.
+func (h *Hub) openPlans(Options) (err error) {
+	ctx := context.Background()
+	p := &h.plans
+	p.published = map[string]modules.Published{}
+	p.runs, err = plan.Open(ctx, h.state.store, plan.RunsOptions{
+		Face: func(session string) mcp.Handler { return h.gateway.Stateful(session) },
+		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Logger: h.logger("plan"),
+	})
+	if err != nil {
+		return err
+	}
+	h.opened(p.runs.Close)
+	h.state.sessions.Watch(func(c session.Change) {
+		if c.Ended {
+			h.wg.Go(func() { p.runs.EndSession(c.Session.Principal(), c.Session.Name()) })
+		}
+	})
+	if h.state.store == nil {
+		return nil
+	}
+	if p.bucket, err = h.state.store.Bucket(ctx, store.BucketOptions{Name: "plans"}); err != nil {
+		return fmt.Errorf("open the published plans: %w", err)
+	}
+	return p.read(ctx, h)
+}
+
+// errRead ends a watch once what is there has been read.
+var errRead = errors.New("read")
+
+// read reads the published plans.
+func (p *plans) read(ctx context.Context, h *Hub) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := p.bucket.Watch(ctx, "", func() { cancel(errRead) }, func(v store.Value) error {
+		var one modules.Published
+		if v.Deleted {
+			delete(p.published, v.Key)
+			return nil
+		}
+		err := json.Unmarshal(v.Data, &one)
+		if err == nil {
+			err = modules.CheckPublished(one)
+		}
+		if err != nil {
+			h.logger("plan").Error("a published plan cannot be used", "plan", v.Key, "err", err)
+			return nil
+		}
+		p.published[one.Name] = one
+		return nil
+	})
+	if errors.Is(context.Cause(ctx), errRead) {
+		return nil
+	}
+	return err
+}
+
+// list are the published plans, by name.
+func (p *plans) list() []modules.Published {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []modules.Published
+	for _, name := range slices.Sorted(maps.Keys(p.published)) {
+		out = append(out, p.published[name])
+	}
+	return out
+}
+
+var publishedName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,39}$`)
+
+// publish offers a plan as a tool, or does so no longer if it is nil.
+func (h *Hub) publish(ctx context.Context, req *mcp.Request, name string, p *plan.Plan) (string, error) {
+	if !publishedName.MatchString(name) {
+		return "", &fault.Error{Kind: fault.InvalidArguments, Subject: "publish", Msg: fmt.Sprintf("%q cannot be the name of a tool", name), Hint: "Use small letters, digits, - and _, at most 40, and begin with a letter."}
+	}
+	if !h.reloading.TryLock() {
+		return "", &fault.Error{Kind: fault.Unreachable, Subject: "publish", Msg: "what the hub offers is being changed", Hint: "Try again in a moment."}
+	}
+	defer h.reloading.Unlock()
+	ps := &h.plans
+	ps.mu.Lock()
+	old, had := ps.published[name]
+	ps.mu.Unlock()
+	who := req.Client.Principal.Name
+	if had && old.Owner != who && who != auth.LocalName {
+		return "", &fault.Error{Kind: fault.Denied, Subject: name, Msg: "another has published a plan of this name", Hint: "Use another name."}
+	}
+	next := modules.Published{Name: name, Owner: who}
+	if p != nil {
+		next.Plan = *p
+		if err := modules.CheckPublished(next); err != nil {
+			return "", err
+		}
+	}
+	if err := ps.keep(ctx, name, next, p == nil); err != nil {
+		return "", err
+	}
+	return modules.PublishedPrefix + name, h.setModules(h.config())
+}
+
+// keep writes a published plan before it is offered.
+func (p *plans) keep(ctx context.Context, name string, next modules.Published, gone bool) error {
+	if p.bucket != nil {
+		raw, err := json.Marshal(next)
+		if err != nil {
+			return fault.New(fault.Internal, name, "the plan cannot be written").Because(err)
+		}
+		if gone {
+			err = p.bucket.Delete(ctx, name, 0)
+		} else {
+			_, err = p.bucket.Put(ctx, name, raw, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.published, name)
+	if !gone {
+		p.published[name] = next
+	}
+	return nil
+}
+
+// planModule is the module of plans.
+func (h *Hub) planModule() *modules.Module {
+	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions, Actions: h.planActions, Publish: h.publish, Published: h.plans.list()}
+	if m, err := h.models.Load().Get(h.config().Chat.Model); err == nil && m.Provider != config.Script {
+		o.Propose = h.proposePlan
+	}
+	return modules.Plan(o)
+}
+
+// planItem finds a tool that a principal may use.
+func (h *Hub) planItem(ctx context.Context, who *auth.Principal, name string) (*catalog.Item, error) {
+	allowed := func(up string) bool { return who.Scopes.Allows(up) }
+	it, err := h.cat.Now().Find(catalog.Tool, name, allowed)
+	if err == nil {
+		return it, nil
+	}
+	// One that is not connected yet is asked.
+	if server, _, ok := strings.Cut(strings.ReplaceAll(name, "__", ":"), ":"); ok {
+		if u := h.pool.Get(server); u != nil && allowed(server) && h.cat.Now().Of(server) == nil && u.Load(ctx) == nil {
+			return h.cat.Now().Find(catalog.Tool, name, allowed)
+		}
+	}
+	return nil, err
+}
+
+// planTool tells plans of a tool.
+func (h *Hub) planTool(ctx context.Context, who *auth.Principal, _, name string) (plan.Tool, error) {
+	it, err := h.planItem(ctx, who, name)
+	if err != nil {
+		return plan.Tool{}, err
+	}
+	t := plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Input: it.Schema, ReadOnly: it.ReadOnly, Idempotent: it.Idempotent}
+	u := h.pool.Get(it.Upstream)
+	if v := policy.Decide(policy.Of(it, u != nil && u.Builtin()), policy.Client, policyRules(h.config().Policy.Rules)); v.Action == policy.Deny {
+		t.Denied = v.Reason
+		if t.Denied == "" {
+			t.Denied = "the policy does not allow it"
+		}
+	}
+	return t, nil
+}
+
+// planActions makes actions of tools: their arguments are inputs, and what
+// their output schema says, or their name, is what they yield.
+func (h *Hub) planActions(_ context.Context, req *mcp.Request, globs []string) ([]plan.Action, error) {
+	for _, g := range globs {
+		if _, err := path.Match(g, ""); err != nil {
+			return nil, fault.New(fault.InvalidArguments, "tools", "%q is no pattern: %v", g, err)
+		}
+	}
+	var out []plan.Action
+	for _, it := range h.cat.Now().Items(catalog.Tool) {
+		if !req.Client.Principal.Scopes.Allows(it.Upstream) || !slices.ContainsFunc(globs, func(g string) bool {
+			a, _ := path.Match(g, it.Exposed)
+			b, _ := path.Match(g, it.Ref())
+			return a || b
+		}) {
+			continue
+		}
+		out = append(out, actionOf(it))
+	}
+	return out, nil
+}
+
+func actionOf(it *catalog.Item) plan.Action {
+	var def struct {
+		InputSchema, OutputSchema struct {
+			Properties map[string]json.RawMessage
+			Required   []string
+		}
+	}
+	a := plan.Action{Type: it.Exposed, Tool: it.Exposed, Cost: 2}
+	if it.ReadOnly {
+		a.Cost = 1
+	}
+	if it.Stat != nil {
+		if ok, failed := it.Stat.Counts(); failed > 0 {
+			a.Cost *= 1 + float64(failed)/float64(ok+failed)
+		}
+	}
+	if err := json.Unmarshal(it.Raw, &def); err != nil {
+		return plan.Action{Type: it.Exposed, Tool: it.Exposed, Outputs: []plan.Fact{{Name: factName(it.Name)}}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(def.InputSchema.Properties)) {
+		a.Inputs = append(a.Inputs, plan.Fact{Name: name, Schema: def.InputSchema.Properties[name], Optional: !slices.Contains(def.InputSchema.Required, name)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(def.OutputSchema.Properties)) {
+		if factName(name) == name {
+			a.Outputs = append(a.Outputs, plan.Fact{Name: name, Schema: def.OutputSchema.Properties[name]})
+		}
+	}
+	if len(a.Outputs) == 0 {
+		a.Outputs = []plan.Fact{{Name: factName(it.Name)}}
+	}
+	return a
+}
+
+var notName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// factName makes a name of a tool one that a value may have.
+func factName(name string) string {
+	name = notName.ReplaceAllString(name, "_")
+	if name == "" || !regexp.MustCompile(`^[A-Za-z_]`).MatchString(name) {
+		name = "_" + name
+	}
+	return name[:min(len(name), 64)]
+}
+
+// proposePlan has the model of conversations propose a plan.
+func (h *Hub) proposePlan(ctx context.Context, req *mcp.Request, p plan.Proposal) (*plan.Plan, error) {
+	m, err := h.models.Load().Get(h.config().Chat.Model)
+	if err != nil {
+		return nil, err
+	}
+	p.Find = func(name string) (plan.Tool, error) { return h.planTool(ctx, req.Client.Principal, "", name) }
+	allowed := map[string]bool{}
+	for _, a := range p.Goal.Actions {
+		allowed[a.Tool], allowed[a.Type] = true, true
+	}
+	for _, it := range h.cat.Now().Items(catalog.Tool) {
+		if !req.Client.Principal.Scopes.Allows(it.Upstream) || len(allowed) > 0 && !allowed[it.Exposed] && !allowed[it.Name] && !allowed[it.Ref()] {
+			continue
+		}
+		var def struct {
+			Description string
+			InputSchema json.RawMessage
+		}
+		if json.Unmarshal(it.Raw, &def) == nil && len(p.Tools) < 200 {
+			p.Tools = append(p.Tools, plan.Offered{Name: it.Exposed, Description: def.Description, Schema: def.InputSchema})
+		}
+	}
+	return plan.Propose(ctx, m.Model, p)
+}

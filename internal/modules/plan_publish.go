@@ -1,0 +1,89 @@
+package modules
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/plan"
+)
+
+// PublishedPrefix begins the names of plans that are offered as tools.
+const PublishedPrefix = "plan__"
+
+// Published is a plan that is offered as a tool.
+type Published struct {
+	Name  string    `json:"name"`
+	Owner string    `json:"owner"`
+	Plan  plan.Plan `json:"plan"`
+}
+
+// tool is the plan as a tool: its inputs are the arguments.
+func (m planModule) tool(p Published) Tool {
+	properties, required := map[string]json.RawMessage{}, []string{}
+	for _, in := range p.Plan.Inputs {
+		s := in.Schema
+		if s == nil {
+			s = json.RawMessage(`{}`)
+		}
+		properties[in.Name] = s
+		if !in.Optional && in.Default == nil {
+			required = append(required, in.Name)
+		}
+	}
+	input, err := json.Marshal(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+	if err != nil {
+		panic(fmt.Sprintf("modules: the inputs of plan %s: %v", p.Name, err)) // they were read from JSON
+	}
+	return Tool{Name: PublishedPrefix + p.Name, Title: cmp.Or(p.Plan.Title, p.Name), Destructive: true, Input: string(input),
+		Description: cmp.Or(p.Plan.Description, p.Plan.Title, "Runs the plan "+p.Name+"."),
+		Run: func(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+			return m.runPublished(ctx, req, p, raw)
+		}}
+}
+
+// CheckPublished says why a plan cannot be offered as a tool, if it cannot.
+func CheckPublished(p Published) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.New(fault.InvalidArguments, p.Name, "the plan cannot be offered as a tool: %v", r)
+		}
+	}()
+	New(PlanName, "", nil, planModule{}.tool(p))
+	return nil
+}
+
+func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p Published, raw json.RawMessage) (any, error) {
+	s, err := call.Bind(m.o.Sessions, req.Client, req.Session)
+	if err != nil {
+		return nil, err
+	}
+	minted := s == nil
+	if minted {
+		s = m.o.Sessions.Mint(req.Client.Principal.Name)
+	}
+	inputs := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &inputs); err != nil {
+		return nil, fault.New(fault.InvalidArguments, p.Name, "the arguments cannot be read: %v", err)
+	}
+	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: &p.Plan, Options: plan.DefaultOptions(), Inputs: inputs, Key: taskKey(req)}
+	run, err := m.o.Runs.Start(ctx, st)
+	if err != nil {
+		return nil, asFault(err)
+	}
+	if err := m.wait(ctx, req, run); err != nil {
+		return nil, err
+	}
+	v, err := run.View(ctx, plan.Look{})
+	if err != nil || v.Status != plan.Finished {
+		if err != nil {
+			return nil, err
+		}
+		return m.ran(ctx, run, minted)
+	}
+	return Answer{Data: v.Outputs, Message: fmt.Sprintf("run %s is done", v.ID)}, nil
+}
