@@ -50,9 +50,9 @@ func (t *turn) ask(ctx context.Context) (calls []TurnCall, end End, ok bool) {
 			} else if done {
 				continue
 			}
-			return nil, t.tooLong(le), false
+			return nil, t.tooLong(req, le), false
 		case le.Cause == llm.ContextTooLong:
-			return nil, t.tooLong(le), false
+			return nil, t.tooLong(req, le), false
 		case said && le.Retryable() && broke < t.s.RetryAttempts:
 			// No tool of this answer has run: they are called when it is whole.
 			broke++
@@ -77,8 +77,13 @@ func (t *turn) modelFailed(le *llm.Error, req llm.Request) End {
 	return End{Reason: ReasonFailed, Text: t.s.Texts.LLMError, Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts, Tokens: tokens}
 }
 
-func (t *turn) tooLong(le *llm.Error) End {
-	end := End{Reason: ReasonBudget, Text: "This conversation has become too long for the model, and there is nothing left that I could shorten. Please begin a new one.", Kind: string(llm.ContextTooLong)}
+// tooLong is the end of a turn for which there is no room.
+func (t *turn) tooLong(req llm.Request, le *llm.Error) End {
+	end := End{Reason: ReasonBudget, Kind: string(llm.ContextTooLong), Text: "This conversation has become too long for the model, and there is nothing left that I could shorten. Please begin a new one."}
+	used := t.measure(req)
+	if end.Tokens = used.Used; used.History < used.Used/4 {
+		end.Text = fmt.Sprintf("The tools and instructions alone take about %d tokens, which leaves the model too little room. Offer fewer tools, or use a model with a larger window.", used.System+used.Tools)
+	}
 	if le != nil {
 		end.Error, end.Attempts = le.Error(), le.Attempts
 	}
@@ -118,7 +123,7 @@ func (t *turn) request(ctx context.Context) (req llm.Request, end End, ok bool) 
 			}
 			return req, End{}, true
 		}
-		return req, t.tooLong(nil), false
+		return req, t.tooLong(req, nil), false
 	}
 }
 

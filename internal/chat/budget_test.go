@@ -79,14 +79,16 @@ func TestOverflowIsCompactedOnce(t *testing.T) {
 
 // TestOverflowWithoutEnd ends the turn with the truth.
 func TestOverflowWithoutEnd(t *testing.T) {
-	m := &spoken{answers: []answer{says("", "srv__echo"), breaks("", llm.ContextTooLong)}}
-	s := newStage(t, staged{model: m})
-	c := s.open("one")
-	s.send(c, "go")
-	s.turns(c, 1)
-	end := s.state(c).Last
-	if end.Reason != ReasonBudget || !strings.Contains(end.Text, "too long") || len(m.requests()) > 3 {
-		t.Errorf("%+v after %d requests", end, len(m.requests()))
+	for said, text := range map[string]string{"go": "The tools and instructions alone", strings.Repeat("go ", 2000): "has become too long"} {
+		m := &spoken{answers: []answer{says("", "srv__echo"), breaks("", llm.ContextTooLong)}}
+		s := newStage(t, staged{model: m})
+		c := s.open("one")
+		s.send(c, said)
+		s.turns(c, 1)
+		end := s.state(c).Last
+		if end.Reason != ReasonBudget || !strings.Contains(end.Text, text) || len(m.requests()) > 3 {
+			t.Errorf("%+v after %d requests", end, len(m.requests()))
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ type Options struct {
 	Logger *slog.Logger // nil discards
 
 	Idle   time.Duration // after which the memory of a conversation is given back; 0 means a minute
-	Expire time.Duration // after which a conversation without a Session is forgotten; 0 means never
+	Expire time.Duration // after which a conversation is forgotten whose Session holds nothing else; 0 means the time-out of Sessions
 }
 
 // Engine runs the conversations of a hub.

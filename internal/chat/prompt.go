@@ -50,6 +50,7 @@ const (
 	guideTimeout = 5 * time.Second
 	guideAgain   = time.Minute
 	maxGuide     = 32 << 10
+	maxFallback  = 8 << 10 // what each tool does is told beside it too
 )
 
 // due reports whether it is time to ask again for what could not be had.
@@ -181,7 +182,11 @@ func promptText(result []byte) (string, bool) {
 func fallback(server string, tools []*Tool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Guidance for Server %s:\nAvailable tools:", server)
-	for _, t := range tools {
+	for i, t := range tools {
+		if b.Len() > maxFallback {
+			fmt.Fprintf(&b, "\n(and %d more)", len(tools)-i)
+			break
+		}
 		first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 		fmt.Fprintf(&b, "\n- %s: %s", t.Tool.Name, shorten(first, 300))
 	}

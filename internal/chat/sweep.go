@@ -29,14 +29,18 @@ func (e *Engine) sweeps() {
 // Session; if the Session holds nothing else, as long as it is used itself.
 func (e *Engine) Sweep(ctx context.Context, now time.Time) {
 	kept := map[string]bool{}
+	expire := e.opts.Expire
 	if e.opts.Sessions != nil {
+		if expire == 0 {
+			expire = e.opts.Sessions.Timeout()
+		}
 		for _, s := range e.opts.Sessions.All(func(string) bool { return true }) {
 			kept[s.ID()] = true
 		}
 	}
 	for _, c := range e.all() {
 		unused := now.Sub(time.Unix(0, c.used.Load()))
-		if e.opts.Expire > 0 && unused > e.opts.Expire && !kept[c.id] && c.unused() {
+		if expire > 0 && unused > expire && !kept[c.id] && c.unused() {
 			if err := c.forget(ctx); err != nil && ctx.Err() == nil {
 				e.opts.Logger.Warn("a conversation that is over could not be forgotten yet", "session", c.id, "err", err)
 				if fault.Is(err, fault.Storage) {

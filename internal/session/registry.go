@@ -116,6 +116,9 @@ func (r *Registry) Bound(o Options) {
 	r.opts.Store(&o)
 }
 
+// Timeout is how long a Session may be idle; 0 means for ever.
+func (r *Registry) Timeout() time.Duration { return r.opts.Load().Timeout }
+
 const logName = "session"
 
 func subject(id string) string { return "evt.session." + id + ".e" }
