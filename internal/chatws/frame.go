@@ -66,13 +66,20 @@ type status struct {
 // encode renders a frame. What we make can always be rendered, save a float
 // that is no number; then the frame says so.
 func encode(f outgoing) []byte {
+	b, err := plain(f)
+	if err != nil {
+		return encode(outgoing{Type: "error", Seq: f.Seq, Payload: map[string]string{"kind": fault.Internal.String(), "message": "a frame of type " + f.Type + " could not be encoded"}})
+	}
+	return b
+}
+
+// plain is JSON as it is read best: nobody puts it into a page as it is.
+func plain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(f); err != nil {
-		return encode(outgoing{Type: "error", Seq: f.Seq, Payload: map[string]string{"kind": fault.Internal.String(), "message": "a frame of type " + f.Type + " could not be encoded"}})
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // appendText renders a piece of a part. end is where the piece ends in the
@@ -191,7 +198,7 @@ func other(e *chat.Event) outgoing {
 		in.Principal, in.Session = "", "" // the client's own
 		rest.Input = &in
 	}
-	b, err := json.Marshal(&rest)
+	b, err := plain(&rest)
 	if err != nil {
 		f.Payload = map[string]string{"error": "this event could not be encoded"}
 		return f
