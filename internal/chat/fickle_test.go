@@ -19,6 +19,7 @@ type fickle struct {
 	rng   *rand.Rand
 	tame  atomic.Bool // answers with a text
 	check func(llm.Request)
+	whole map[string]int // texts of answers that came to their end
 }
 
 func (f *fickle) pick(n int) int {
@@ -31,10 +32,13 @@ func (f *fickle) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delt
 	return func(yield func(llm.Delta, error) bool) {
 		f.check(req)
 		if f.tame.Load() {
+			f.mu.Lock()
+			f.whole["well"]++
+			f.mu.Unlock()
 			_ = yield(llm.Delta{Kind: llm.Text, Text: "well"}, nil) && yield(llm.Delta{Kind: llm.Stopped, Stop: llm.Done}, nil)
 			return
 		}
-		said, calls := 0, 0
+		said, calls, text := 0, 0, ""
 		for range f.pick(5) {
 			if ctx.Err() != nil {
 				break
@@ -44,6 +48,9 @@ func (f *fickle) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delt
 				continue
 			}
 			said++
+			if d.Kind == llm.Text {
+				text += d.Text
+			}
 			if !yield(d, nil) {
 				return
 			}
@@ -60,6 +67,9 @@ func (f *fickle) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delt
 			yield(llm.Delta{}, &llm.Error{Cause: llm.Cancelled, Provider: "fickle", Err: ctx.Err()})
 			return
 		}
+		f.mu.Lock()
+		f.whole[text]++
+		f.mu.Unlock()
 		stop := llm.Done
 		if calls > 0 {
 			stop = llm.Calls

@@ -238,10 +238,38 @@ func (p *play) verify(x *examiner) {
 	if d := cmp.Diff(log, p.seen); d != "" {
 		p.fault(fmt.Errorf("the log (-) and what a reader has (+) differ: %s", d))
 	}
-	started := map[string]bool{}
-	done := map[string]int{}
+	p.truth(log)
+	if err := x.examine(llm.Request{Messages: llm.Repair(st.History(), lost)}); err != nil {
+		p.fault(err)
+	}
+}
+
+// truth compares the log with what models said and which tools ran.
+func (p *play) truth(log []Event) {
+	started, void, done := map[string]bool{}, map[string]bool{}, map[string]int{}
+	text, calls := "", []string(nil)
 	for _, ev := range log {
 		switch ev.Type {
+		case TextPart:
+			text += ev.Text
+		case CallMade:
+			calls = append(calls, ev.Call.ID)
+		case ModelRetry:
+			if ev.Retry.Discard {
+				for _, id := range calls {
+					void[id] = true
+				}
+				text, calls = "", nil
+			}
+		case AnswerDone:
+			p.model.mu.Lock()
+			if p.model.whole[text]--; p.model.whole[text] < 0 {
+				p.fault(fmt.Errorf("answer %d says %q, which the model did not", ev.Seq, text))
+			}
+			p.model.mu.Unlock()
+			text, calls = "", nil
+		case TurnEnded:
+			text, calls = "", nil
 		case CallStarted:
 			started[ev.Call.ID] = true
 		case CallDone:
@@ -251,12 +279,9 @@ func (p *play) verify(x *examiner) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, n := range p.ran {
-		if n != 1 || !started[id] || done[id] != 1 {
-			p.fault(fmt.Errorf("call %s ran %d times; started %v, %d results", id, n, started[id], done[id]))
+		if n != 1 || !started[id] || done[id] != 1 || void[id] {
+			p.fault(fmt.Errorf("call %s ran %d times; started %v, void %v, %d results", id, n, started[id], void[id], done[id]))
 		}
-	}
-	if err := x.examine(llm.Request{Messages: llm.Repair(st.History(), lost)}); err != nil {
-		p.fault(err)
 	}
 }
 
@@ -271,7 +296,7 @@ func runPlay(t *testing.T, x *examiner, seed uint64, d *disk, often int) {
 		p.ran[id]++
 		p.mu.Unlock()
 	}
-	p.model = &fickle{rng: rand.New(rand.NewPCG(seed, 8)), check: func(req llm.Request) {
+	p.model = &fickle{whole: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 8)), check: func(req llm.Request) {
 		if p.model.pick(often) == 0 {
 			if err := x.examine(req); err != nil {
 				p.fault(err)

@@ -50,6 +50,15 @@ func TestReconnectEverywhere(t *testing.T) {
 	}
 	s.turns(c, 1)
 	everywhere(t, s, c)
+	var got []string
+	for _, ev := range s.log(c) {
+		if ev.Text != "" {
+			got = append(got, ev.Text)
+		}
+	}
+	if all := strings.Join(got, ""); all != "hmm.Let me see.It is x." {
+		t.Errorf("%q", got)
+	}
 }
 
 // everywhere reads from each position to what is there now.
