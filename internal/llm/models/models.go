@@ -64,12 +64,18 @@ type Set struct {
 type Options struct {
 	HTTP   *http.Client
 	Logger *slog.Logger
+
+	holds map[account]*llm.Hold // made by New
 }
+
+// account is what a provider counts requests by.
+type account struct{ provider, address, key string }
 
 // New makes the models of a config. It fails only on a script that cannot be
 // read.
 func New(cfg *config.Config, o Options) (*Set, error) {
 	s := &Set{all: map[string]*Model{}, names: cfg.Models.Names()}
+	o.holds = map[account]*llm.Hold{}
 	named := map[string]config.Model{}
 	for _, m := range cfg.Models.Named {
 		named[m.Name] = m
@@ -263,8 +269,14 @@ func options(m *config.Model, cfg *config.Config, o Options) llm.Options {
 	for name, value := range m.Headers {
 		header.Set(name, value.Reveal())
 	}
+	// Models that ask with one key are paused together: the provider counts
+	// their requests together.
+	who := account{string(m.Provider), m.BaseURL, m.APIKey.Reveal()}
+	if o.holds[who] == nil {
+		o.holds[who] = &llm.Hold{}
+	}
 	return llm.Options{
-		APIKey: m.APIKey, BaseURL: m.BaseURL, Model: m.Model, SystemPrompt: m.SystemPrompt, Temperature: m.Temperature,
+		Hold: o.holds[who], APIKey: m.APIKey, BaseURL: m.BaseURL, Model: m.Model, SystemPrompt: m.SystemPrompt, Temperature: m.Temperature,
 		MaxTokens: m.MaxTokens, Thinking: m.Thinking,
 		MaxRetries: retries, RetryDelay: cmp.Or(m.RetryDelay, cfg.Chat.RetryDelay), Timeout: m.Timeout,
 		Header: header, HTTP: o.HTTP, Logger: o.Logger,

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -279,4 +281,58 @@ func TestKeysAreNotTold(t *testing.T) {
 	if err := ask(m); err == nil || strings.Contains(err.Error(), "hidden") || rt.requests[0].key != "hidden" {
 		t.Errorf("%v %+v", err, rt.requests)
 	}
+}
+
+// limited refuses the first request for its rate, and keeps when each came.
+type limited struct {
+	mu   sync.Mutex
+	came map[string]time.Duration
+	from time.Time
+}
+
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, _ := io.ReadAll(r.Body)
+	var asked struct{ Model string }
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := len(l.came) == 0
+	l.came[asked.Model] = time.Since(l.from)
+	if first {
+		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"30"}}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	}
+	return &http.Response{StatusCode: 400, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+}
+
+// A pause that a provider asks for is kept by all models that ask with the same
+// key, and by no other.
+func TestPausesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := load(t, `models:
+  one: {provider: openai, model: one, apiKey: k, maxRetries: 1}
+  two: {provider: openai, model: two, apiKey: k}
+  other: {provider: openai, model: other, apiKey: j}
+`)
+		rt := &limited{came: map[string]time.Duration{}, from: time.Now()}
+		s := open(t, cfg, rt)
+		var wg sync.WaitGroup
+		for _, name := range []string{"one", "two", "other"} {
+			m, err := s.Get(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				if ask(m) == nil {
+					t.Error("a refusal is no answer")
+				}
+			})
+			synctest.Wait() // the first has been refused
+		}
+		wg.Wait()
+		if rt.came["two"] < 30*time.Second || rt.came["other"] > time.Second {
+			t.Errorf("asked after %v", rt.came)
+		}
+	})
 }
