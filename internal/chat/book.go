@@ -17,9 +17,10 @@ import (
 type book struct {
 	ledger ledger
 	log    *slog.Logger
-	emit   func(Event)   // told every event in order, with write held; nil for none
-	every  time.Duration // how long text may be live only; 0: until something else happens
-	gate   chan struct{} // has room where the store is not busy with text; nil: there is no such bound
+	taken  func(turn string) // told, with write held, of a turn that somebody else has ended; may be nil
+	emit   func(Event)       // told every event in order, with write held; nil for none
+	every  time.Duration     // how long text may be live only; 0: until something else happens
+	gate   chan struct{}     // has room where the store is not busy with text; nil: there is no such bound
 
 	// write is held while an event is decided on and appended.
 	write sync.Mutex
@@ -120,6 +121,9 @@ func (b *book) append(ctx context.Context, ev *Event) error {
 			return over
 		}
 		if ev.Turn != "" && !running && ev.Type != TurnStarted {
+			if b.taken != nil {
+				b.taken(ev.Turn)
+			}
 			return errTaken
 		}
 		b.name(ev)
@@ -257,7 +261,14 @@ func (b *book) flush(ctx context.Context) error {
 	if len(b.part.text) == 0 {
 		return nil
 	}
-	return b.close(ctx, b.part.turn, b.part.kind, nil)
+	err := b.close(ctx, b.part.turn, b.part.kind, nil)
+	if errors.Is(err, errTaken) { // nobody waits for the rest of that turn
+		b.mu.Lock()
+		b.part.text, b.part.sent = b.part.text[:0], 0
+		b.mu.Unlock()
+		return nil
+	}
+	return err
 }
 
 // close makes the open part durable, with what the provider wants back.

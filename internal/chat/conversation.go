@@ -62,12 +62,12 @@ func (c *Conversation) touch() { c.used.Store(time.Now().UnixNano()) }
 // take returns the book, reading it if it is not in memory; free gives it back.
 func (c *Conversation) take(ctx context.Context) (*book, error) {
 	c.touch()
-	if b, err := c.taken(); b != nil || err != nil {
+	if b, err := c.held(); b != nil || err != nil {
 		return b, err
 	}
 	c.opening.Lock()
 	defer c.opening.Unlock()
-	if b, err := c.taken(); b != nil || err != nil {
+	if b, err := c.held(); b != nil || err != nil {
 		return b, err
 	}
 	b := c.e.book(c.id)
@@ -87,7 +87,7 @@ func (c *Conversation) take(ctx context.Context) (*book, error) {
 	return b, nil
 }
 
-func (c *Conversation) taken() (*book, error) {
+func (c *Conversation) held() (*book, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over != nil {

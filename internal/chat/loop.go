@@ -52,6 +52,9 @@ func (c *Conversation) loop(ctx context.Context) {
 		return
 	}
 	defer c.free()
+	b.write.Lock()
+	b.taken = c.taken
+	b.write.Unlock()
 	for {
 		next := c.pick(b)
 		if next == nil {
@@ -62,6 +65,15 @@ func (c *Conversation) loop(ctx context.Context) {
 		c.cancel(nil)
 		ctx = c.arm()
 		c.mu.Unlock()
+	}
+}
+
+// taken ends a turn here that another hub has ended.
+func (c *Conversation) taken(turn string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn == turn && c.cancel != nil {
+		c.cancel(errTaken)
 	}
 }
 
