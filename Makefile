@@ -113,6 +113,7 @@ bench:
 # commit and date, goes into docs/verification.md.
 soak: tools
 	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 90m $(INTEGRATION) ./internal/store ./internal/session ./internal/task
+	STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestAnySchedule ./internal/chat
 	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -count 1 -timeout 90m $(E2E)
 	$(GO) test -count 1 -timeout 60m ./internal/task -rapid.checks=10000
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
