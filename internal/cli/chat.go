@@ -56,15 +56,21 @@ func (c *chatCmd) Run(ctx context.Context, s std) error {
 	}
 	defer hub.close()
 	t := newTalk(c, s, hub)
-	switch tty := c.terminal(s); {
+	tty := terminal(s.in)
+	switch {
 	case c.JSON:
-		err = t.frames(ctx, text)
-	case text != "":
-		err = t.once(ctx, text)
-	case tty != nil:
-		err = t.converse(ctx, tty)
+		return t.frames(ctx, text)
+	case text == "" && (tty == nil || !isTerminal(s.out)):
+		return t.lines(ctx)
+	case text == "":
+		return t.converse(ctx, tty, "")
+	case tty != nil && (isTerminal(s.out) || isTerminal(s.err)):
+		err = t.converse(ctx, tty, text) // there may be something to ask
 	default:
-		err = t.lines(ctx)
+		err = t.once(ctx, text)
+	}
+	if t.session != "" && !t.named && !hub.inside() && isTerminal(s.err) {
+		s.note("stoa chat --session %s goes on with this", t.session)
 	}
 	return err
 }
@@ -105,13 +111,12 @@ func (c *chatCmd) hub(ctx context.Context, s std) (*client, error) {
 // inside reports whether the hub is one in this process.
 func (c *client) inside() bool { return len(c.after) > 0 }
 
-// terminal is the terminal of a person who can be asked; nil if there is none.
-func (c *chatCmd) terminal(s std) *os.File {
-	in, ok := s.in.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) || !isTerminal(s.out) {
-		return nil
+// terminal is that of stdin; nil if it is none.
+func terminal(in io.Reader) *os.File {
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
 	}
-	return in
+	return nil
 }
 
 // again finds the hub after it was lost: it may have been started anew,
@@ -132,14 +137,10 @@ func (c *chatCmd) again(s std) func(context.Context) (*client, error) {
 // once says one thing and prints the answer.
 func (t *talk) once(ctx context.Context, text string) error {
 	t.alone = true
-	err := t.connected(ctx, func(ctx context.Context) error {
+	return t.connected(ctx, func(ctx context.Context) error {
 		t.say(text)
 		return t.answered(ctx)
 	})
-	if t.session != "" && !t.named && !t.hub.inside() && isTerminal(t.std.err) {
-		t.std.note("stoa chat --session %s goes on with this", t.session)
-	}
-	return err
 }
 
 // lines says each line of stdin when the one before it has been answered.

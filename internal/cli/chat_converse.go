@@ -36,6 +36,7 @@ type desk struct {
 	prompt  *question
 	early   []byte // keys that were pressed while nothing was asked
 	armed   bool   // the last key was Ctrl-C
+	single  bool   // one answer is all that is wanted
 	leaving error  // set when the conversation is over for us; see errLeft
 }
 
@@ -56,27 +57,48 @@ type keyedIn struct {
 	err  error
 }
 
-// converse talks with a person at a terminal.
-func (t *talk) converse(ctx context.Context, tty *os.File) error {
+// converse talks with a person at a terminal, until they leave; with a text,
+// until that is answered.
+func (t *talk) converse(ctx context.Context, tty *os.File, text string) error {
 	keys, err := openKeyboard(tty)
 	if err != nil {
-		return failed(exitFailed, "Use a terminal, or give the text on the command line.", "read keys: %w", err)
+		return failed(exitFailed, "Use another terminal, or the flag --json.", "read keys: %w", err)
 	}
 	defer keys.give()
-	p := newPane(t.std.out, !t.cmd.NoColor)
-	p.raw = true
-	t.view = newView(p, p, true)
+	d := &desk{talk: t, keys: keys, history: &lineHistory{}, single: text != ""}
+	d.screen()
 	t.human = true
-	t.sock.giveUp = 0 // the person can leave
-	d := &desk{talk: t, keys: keys, pane: p, history: &lineHistory{}}
+	if d.single {
+		t.alone = true
+		t.say(text)
+	} else {
+		t.sock.giveUp = 0 // the person can leave
+	}
 	return t.connected(ctx, d.run)
+}
+
+// screen finds out where to show what: all of it on one pane if both streams
+// lead to the terminal, and questions where the person sees them.
+func (d *desk) screen() {
+	answer, status := newPane(d.std.out, !d.cmd.NoColor), newPane(d.std.err, !d.cmd.NoColor)
+	answer.raw, status.raw = answer.tty, status.tty
+	d.pane = status
+	if answer.tty {
+		d.pane = answer
+		if status.tty {
+			status = answer
+		}
+	}
+	d.view = newView(answer, status, !d.single)
 }
 
 // run is the one goroutine that decides.
 func (d *desk) run(ctx context.Context) error {
 	defer d.drop()
-	for d.leaving == nil {
-		d.offer()
+	for {
+		if d.offer(); d.leaving != nil {
+			break
+		}
 		var lines chan keyedIn
 		if d.prompt != nil {
 			lines = d.prompt.lines
@@ -92,13 +114,19 @@ func (d *desk) run(ctx context.Context) error {
 		case l := <-lines:
 			d.keyedIn(ctx, l)
 		case <-ctx.Done():
+			if d.single {
+				return d.wait(ctx) // which stops it
+			}
 			return ctx.Err()
 		}
 	}
-	if errors.Is(d.leaving, errLeft) {
-		return nil
+	switch {
+	case !errors.Is(d.leaving, errLeft):
+		return d.leaving
+	case d.single:
+		return d.result()
 	}
-	return d.leaving
+	return nil
 }
 
 // frame takes what the hub sent, and takes a question back that somebody else
@@ -106,7 +134,7 @@ func (d *desk) run(ctx context.Context) error {
 func (d *desk) frame(f frame) {
 	greeted := d.greeted
 	d.take(f)
-	if !greeted && d.greeted {
+	if !greeted && d.greeted && !d.single {
 		d.welcome(f)
 	}
 	if p := d.prompt; p != nil && p.about != nil && !d.waits(p.about) {
@@ -148,7 +176,9 @@ func (d *desk) offer() {
 		d.view.ask(d.asked[0])
 		d.view.hint("  " + choices)
 		d.ask(&question{kind: forConsent, about: d.asked[0]}, "allow? > ", "")
-	case !d.busy() && d.turn == "":
+	case d.single && !d.busy():
+		d.leaving = errLeft
+	case !d.single && !d.busy() && d.turn == "":
 		d.ask(&question{kind: forWords}, d.agent+"> ", string(d.early))
 		d.early = nil
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -147,15 +148,12 @@ type (
 	}
 )
 
-// took is a duration for a person.
-func took(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
+// took is a number of milliseconds for a person.
+func took(ms int64) string {
+	if ms < 1000 {
+		return fmt.Sprintf("%d ms", ms)
 	}
-	return d.Round(100 * time.Millisecond).String()
+	return fmt.Sprintf("%.1f s", float64(ms)/1000)
 }
 
 // happening is the payload of all other frames: what happened, by its type.

@@ -221,13 +221,88 @@ func TestTerminalChatEditor(t *testing.T) {
 	s.ended(t, exitOK)
 }
 
-// One question on a terminal: Ctrl-C stops it, and the process ends with it.
+// One question on a terminal: the person is asked, Ctrl-C stops it, and the
+// process ends with it.
 func TestTerminalChatOnce(t *testing.T) {
-	s := onTerminal(t, nil, "chat", "--yes", "call alpha__hang {}")
+	s := onTerminal(t, nil, "chat", "call alpha__steps {}")
+	s.shows(t, "allow? > ")
+	s.press(t, "y\r")
+	s.shows(t, "| done\r\n")
+	s.ended(t, exitOK)
+	if strings.Contains(s.text(), "/help") {
+		t.Errorf("it was taken for a conversation:\n%q", s.text())
+	}
+	s = onTerminal(t, nil, "chat", "call alpha__echo {}")
+	s.shows(t, "allow? > ")
+	s.press(t, "n\r")
+	s.ended(t, exitDenied)
+	s = onTerminal(t, nil, "chat", "--yes", "call alpha__hang {}")
 	s.shows(t, "▸")
 	s.press(t, keyCtrlC)
 	s.shows(t, "stopped")
 	s.ended(t, exitInterrupted)
+}
+
+// A hub that ends and comes back elsewhere is found again, and the line that
+// is being edited stays.
+func TestTerminalChatReconnects(t *testing.T) {
+	work := t.TempDir()
+	hub := onTerminalIn(t, work, nil, "serve", "--listen", "127.0.0.1:0")
+	hub.shows(t, "Ctrl-C stops the hub.")
+	s := onTerminalIn(t, work, nil, "chat", "--session", "talk")
+	s.shows(t, "session talk")
+	s.shows(t, ready)
+	s.press(t, "echo before\r")
+	s.shows(t, unasked+"before\r\n")
+	s.shows(t, ready)
+	s.press(t, "echo af")
+	s.shows(t, "echo af")
+	if err := hub.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	hub.end(t)
+	s.shows(t, "reconnecting…\r\n")
+	s.shows(t, "> echo af")
+	s.press(t, "ter\r")
+	hub = onTerminalIn(t, work, nil, "serve", "--listen", "127.0.0.1:0")
+	s.shows(t, "connected again\r\n")
+	got := s.shows(t, "after\r\n") + s.shows(t, ready)
+	if n := strings.Count(got, "after\r\n"); n != 1 || strings.Contains(got, "before") {
+		t.Errorf("it was answered %d times:\n%q", n, got)
+	}
+	s.press(t, keyCtrlD)
+	s.ended(t, exitOK)
+}
+
+// What a model or a tool says does nothing to the terminal, and no line of ours
+// is longer than it.
+func TestTerminalChatHostile(t *testing.T) {
+	work := t.TempDir()
+	const evil = "\x1b]0;mine\x07\x1b[2J\u202eback\rover"
+	for name, text := range map[string]string{
+		"evil.jsonc": `{"stoa": 1, "models": {"default": "evil", "evil": {"provider": "script", "script": "evil.txt"}}}`,
+		"evil.txt":   "-- one --\n" + evil + "\n```tool\n{\"tool\": \"alpha__echo\", \"arguments\": {\"text\": \"\\u001b[2J" + strings.Repeat("x", 200) + "\"}}\n```\n",
+	} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := onTerminalIn(t, work, nil, "chat", "--no-color", "--yes", "go", "--config", filepath.Join(work, "evil.jsonc"))
+	s.ended(t, exitOK)
+	got := s.text()
+	for _, never := range []string{"\x1b]", "\x1b[2J", "\u202e", "\x07", "\rover"} {
+		if strings.Contains(got, never) {
+			t.Errorf("%q reached the terminal:\n%q", never, got)
+		}
+	}
+	if !strings.Contains(got, `\u001b]0;mine\u0007\u001b[2J\u202eback\rover`) {
+		t.Errorf("what the model said cannot be seen:\n%q", got)
+	}
+	for line := range strings.Lines(got) {
+		if strings.HasPrefix(line, "▸") && (len([]rune(line)) > 61 || !strings.Contains(line, "…")) {
+			t.Errorf("a line of %d characters: %q", len([]rune(line)), line)
+		}
+	}
 }
 
 // The terminal is left as it was found.

@@ -83,6 +83,13 @@ func (p *pane) brief(text string) {
 	p.fleet = true
 }
 
+// wipe takes a brief line away.
+func (p *pane) wipe() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
 // startLine ends the line that the cursor is within.
 func (p *pane) startLine() {
 	p.mu.Lock()

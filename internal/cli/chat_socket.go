@@ -148,7 +148,7 @@ func (s *socket) run(ctx context.Context) error {
 			return err
 		}
 		if since.IsZero() {
-			if s.session == "" {
+			if !s.place.known {
 				return err // there is nothing to come back to
 			}
 			since = time.Now()

@@ -220,7 +220,7 @@ func TestChatReconnect(t *testing.T) {
 					t.Errorf("printed %q, want %q", out, want)
 				}
 				shown := slices.DeleteFunc(strings.Split(status, "\n"), func(line string) bool { return strings.HasPrefix(line, "· ") })
-				if d := cmp.Diff([]string{`▸ fs__read {"path":"a"}`, "✓ fs__read 12ms, 1 byte", ""}, shown); d != "" {
+				if d := cmp.Diff([]string{`▸ fs__read {"path":"a"}`, "✓ fs__read 12 ms, 1 byte", ""}, shown); d != "" {
 					t.Errorf("-want +got:\n%s", d)
 				}
 				keys := map[string]bool{}
@@ -289,9 +289,9 @@ func TestChatExitCodes(t *testing.T) {
 		code            int
 		told            string
 	}{
-		{"done", "ok", `{"reason":"done"}`, exitOK, "✓ fs__read 3ms"},
-		{"the tool said no", "failed", `{"reason":"done"}`, exitToolSaidNo, `✗ fs__read 3ms: no\u001b[2J`},
-		{"denied", "denied", `{"reason":"done"}`, exitDenied, `✗ fs__read 3ms: denied: no`},
+		{"done", "ok", `{"reason":"done"}`, exitOK, "✓ fs__read 3 ms"},
+		{"the tool said no", "failed", `{"reason":"done"}`, exitToolSaidNo, `✗ fs__read 3 ms: no\u001b[2J`},
+		{"denied", "denied", `{"reason":"done"}`, exitDenied, `✗ fs__read 3 ms: denied: no`},
 		{"no such tool", "refused", `{"reason":"done"}`, exitToolSaidNo, "refused"},
 		{"no model", "", `{"reason":"failed","text":"I cannot answer.","error":"401"}`, exitFailed, "✗ I cannot answer. (401)"},
 		{"too many steps", "ok", `{"reason":"steps","text":"Too many."}`, exitFailed, "✗ Too many."},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -39,6 +38,7 @@ func (v *view) say(kind, text string) {
 }
 
 func (v *view) put(kind, text string) {
+	v.status.wipe() // it may be on the same screen
 	text = v.answer.safe(text)
 	if kind == "reasoning" {
 		text = v.answer.paint(dim, text)
@@ -153,7 +153,7 @@ func (v *view) done(r *callResult) {
 	if name == "" {
 		name = v.calls[r.Call]
 	}
-	text := name + " " + took(time.Duration(r.TookMS)*time.Millisecond)
+	text := name + " " + took(r.TookMS)
 	if !r.IsError {
 		if r.Bytes > 0 {
 			text += ", " + size(r.Bytes)
@@ -172,7 +172,7 @@ func (v *view) done(r *callResult) {
 }
 
 func (v *view) retry(r *modelRetry) {
-	text := fmt.Sprintf("the model is asked again in %s: %s", took(time.Duration(r.WaitMS)*time.Millisecond), r.Reason)
+	text := fmt.Sprintf("the model is asked again in %s: %s", took(r.WaitMS), r.Reason)
 	if r.Discard && v.part != "" {
 		text += " (what it has just said is void)"
 	}

@@ -29,7 +29,13 @@ type screen struct {
 // onTerminal runs stoa on a terminal of 60 columns, over the server alpha.
 func onTerminal(t *testing.T, env []string, args ...string) *screen {
 	t.Helper()
-	work := t.TempDir()
+	return onTerminalIn(t, t.TempDir(), env, args...)
+}
+
+// onTerminalIn is onTerminal in a folder that is there already, with the data
+// folder in it.
+func onTerminalIn(t *testing.T, work string, env []string, args ...string) *screen {
+	t.Helper()
 	config := filepath.Join(work, "stoa.jsonc")
 	writeConfig(t, config, map[string]any{"alpha": entry(alpha(work))})
 	ctrl, tty := openTerminal(t)
