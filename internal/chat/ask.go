@@ -19,6 +19,7 @@ const (
 	NoteWarning  = "warning"
 	NoteDegraded = "degraded" // an upstream is not there
 	NoteCutOff   = "cut_off"  // the answer reached its longest length
+	NoteLost     = "lost"     // words that were live only may be gone
 )
 
 // ask asks the model until it has answered. ok says that the turn goes on with

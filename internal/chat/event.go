@@ -144,7 +144,7 @@ type Retry struct {
 
 // Note is something that a person should know.
 type Note struct {
-	Kind string `json:"kind"` // left_out, warning, degraded, cut_off, loop
+	Kind string `json:"kind"` // left_out, warning, degraded, cut_off, loop, lost
 	Tool string `json:"tool,omitempty"`
 	Text string `json:"text"`
 }

@@ -343,7 +343,17 @@ func (b *book) mend(ctx context.Context) error {
 	}
 	end := End{Reason: ReasonInterrupted, Model: now.Turn.Model, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String(),
 		Steps: now.Turn.Steps, Usage: now.Turn.Usage, Cost: now.Turn.Cost}
-	err := b.conclude(ctx, now.Turn.ID, end, func(c *TurnCall) *Result { return b.leftover(c, ReasonInterrupted) })
+	var err error
+	if len(now.open()) == 0 {
+		// Somebody may have seen words live that were never kept, and comes
+		// back with how many. They are told that these are gone, by an event
+		// that takes the number of the part; no event with words of its own
+		// must.
+		err = b.record(ctx, &Event{Type: Noted, Turn: now.Turn.ID, Note: &Note{Kind: NoteLost, Text: "The hub was stopped in the middle of an answer. What it had said last may be missing here."}})
+	}
+	if err == nil {
+		err = b.conclude(ctx, now.Turn.ID, end, func(c *TurnCall) *Result { return b.leftover(c, ReasonInterrupted) })
+	}
 	if errors.Is(err, errTaken) {
 		return nil
 	}
@@ -362,10 +372,17 @@ func (c *Conversation) resume(ctx context.Context) error {
 	if c.busy = false; c.who == nil {
 		c.who, c.name = c.e.principal(now.Principal), now.Session
 	}
+	who, name := c.who, c.name
 	c.e.mu.Unlock()
-	if len(now.Queue) > 0 {
-		c.work()
+	if len(now.Queue) == 0 {
+		return nil
 	}
+	if who != nil && c.e.opts.Desk != nil {
+		// Whoever was there when the hub went has a moment to come back, as
+		// one whose socket broke has.
+		c.e.opts.Desk.Attend(who.Name, name)()
+	}
+	c.work()
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
@@ -180,6 +181,33 @@ func TestKilled(t *testing.T) {
 				t.Error(x.err)
 			}
 		})
+	}
+}
+
+// TestAskedAfterAKill lets an input that waited ask for approval before anybody
+// could be back: it waits for them.
+func TestAskedAfterAKill(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	s, kill := killed(t, st, staged{model: &spoken{answers: []answer{hangs("Well, ")}}})
+	conv := s.open("one")
+	s.send(conv, "go")
+	s.send(conv, "and wipe it")
+	s.until(conv, func(ev *Event) bool { return ev.Type == TextPart })
+	kill()
+
+	s = newStage(t, staged{store: st, quiet: true, model: &spoken{answers: []answer{says("", "srv__wipe"), says("Done.")}}})
+	conv = s.open("one")
+	events := s.until(conv, func(ev *Event) bool { return ev.Type == ApprovalAsked || ev.Type == CallDone })
+	last := events[len(events)-1]
+	if last.Type != ApprovalAsked {
+		t.Fatalf("nobody was asked:\n%s", describe(events))
+	}
+	if err := s.desk.Decide(s.who, last.Approval.ID, policy.Decision{Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.turns(conv, 2)
+	if got := s.shop.called(); len(got) != 1 {
+		t.Errorf("called: %q", got)
 	}
 }
 
