@@ -70,8 +70,13 @@ func (t *talk) spoken(line string) (frame, bool) {
 	f := frame{raw: []byte(line)}
 	_ = json.Unmarshal(f.raw, &f) // the hub says what is wrong with it
 	f.raw = []byte(line)
-	if f.Type == "message" {
+	switch f.Type {
+	case "message":
 		f = t.keyed(f)
+	case "approve":
+		var p approvePayload
+		f.read(&p)
+		t.decided(&askedApproval{ID: p.ID}) // as far as we are concerned
 	}
 	return f, true
 }

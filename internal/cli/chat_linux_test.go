@@ -264,7 +264,7 @@ func TestTerminalChatReconnects(t *testing.T) {
 	s.shows(t, "reconnecting…\r\n")
 	s.shows(t, "> echo af")
 	s.press(t, "ter\r")
-	hub = onTerminalIn(t, work, nil, "serve", "--listen", "127.0.0.1:0")
+	onTerminalIn(t, work, nil, "serve", "--listen", "127.0.0.1:0")
 	s.shows(t, "connected again\r\n")
 	got := s.shows(t, "after\r\n") + s.shows(t, ready)
 	if n := strings.Count(got, "after\r\n"); n != 1 || strings.Contains(got, "before") {
