@@ -21,6 +21,7 @@ type Options struct {
 	Hosts    []string         // values of Host to allow besides loopback ones, each host or host:port
 	Origins  []string         // origins to allow besides loopback ones and the hub's own, each scheme://host[:port]
 	Verifier Verifier         // finds out whose a token is; nil means that no token is valid
+	Cookie   string           // the cookie in which the hub's own pages bring a token; empty means none
 	Logger   *slog.Logger     // nil means none
 	Now      func() time.Time // the clock; nil means time.Now
 }
@@ -99,6 +100,9 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 // identify returns who asks, or answers the request and returns nil.
 func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *Principal {
 	token, present, err := Bearer(r.Header)
+	if !present {
+		token, present = g.cookie(r)
+	}
 	if token == "undefined" || token == "null" {
 		// What clients in JavaScript send that have no token.
 		present = false
@@ -124,6 +128,20 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *
 	}
 	g.reject(w, r, err)
 	return nil
+}
+
+// cookie returns the token that one of the hub's own pages brought. Browsers
+// send cookies to every port of a host, so what another page there asks for
+// does not count; the browser says which page asks.
+func (g *Guard) cookie(r *http.Request) (token string, present bool) {
+	if g.opt.Cookie == "" || r.Header.Get("Sec-Fetch-Site") != "same-origin" {
+		return "", false
+	}
+	c, err := r.Cookie(g.opt.Cookie)
+	if err != nil || c.Value == "" {
+		return "", false
+	}
+	return c.Value, true
 }
 
 func (g *Guard) verify(ctx context.Context, token string) (*Principal, error) {

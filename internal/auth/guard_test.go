@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -226,4 +227,45 @@ func BenchmarkGuardLocal(b *testing.B) {
 	for b.Loop() {
 		h.ServeHTTP(w, r)
 	}
+}
+
+// TestCookies lets pages of the hub itself in by their cookie, and nobody else.
+func TestCookies(t *testing.T) {
+	g, err := NewGuard(Options{Loopback: true, Verifier: verifierOf("good"), Cookie: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.Require(func(w http.ResponseWriter, _ *http.Request, who *Principal) { w.WriteHeader(http.StatusNoContent) })
+	for _, c := range []struct {
+		name, cookie, value, site string
+		want                      int
+	}{
+		{"its own page", "c", "good", "same-origin", 204},
+		{"another port of this machine", "c", "good", "same-site", 401},
+		{"another site", "c", "good", "cross-site", 401},
+		{"a browser that does not say", "c", "good", "", 401},
+		{"an address that was typed", "c", "good", "none", 401},
+		{"another hub's cookie", "d", "good", "same-origin", 401},
+		{"an old token", "c", "bad", "same-origin", 401},
+	} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1:8080/api/v1/x", nil)
+		r.AddCookie(&http.Cookie{Name: c.cookie, Value: c.value})
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.name, w.Code, c.want)
+		}
+	}
+}
+
+type verifierOf string
+
+func (v verifierOf) Verify(_ context.Context, token string) (*Principal, error) {
+	if token == string(v) {
+		return &Principal{Name: "p"}, nil
+	}
+	return nil, ErrBadToken
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/cert"
+	"github.com/stoahub/stoa/internal/console"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/task"
@@ -61,7 +62,7 @@ func isLoopback(a net.Addr) bool {
 func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	g, err := auth.NewGuard(auth.Options{
 		Loopback: loopback, Hosts: h.cfg.Auth.Hosts, Origins: h.cfg.Auth.Origins,
-		Verifier: h.tokens, Logger: h.logger("auth"),
+		Verifier: h.tokens, Cookie: h.cookie(), Logger: h.logger("auth"),
 	})
 	if err != nil {
 		return nil, err
@@ -96,6 +97,9 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("DELETE /mcps/{agent}", g.Require(h.unregister))
 	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
 	h.routeAPI(mux, g)
+	if h.data != nil { // a temporary hub has no token to let anybody in with
+		console.Route(mux, h.cookie(), web.Console(), g.Public, g.Require)
+	}
 	h.routeChat(mux, g, face)
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
 	// These tell what is behind the hub: to whoever is on this machine, else
@@ -195,8 +199,20 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, out)
 }
 
+// cookie is in which the console's pages bring their token.
+func (h *Hub) cookie() string {
+	if h.data == nil {
+		return ""
+	}
+	return console.Cookie(h.data.id())
+}
+
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "chat": "/ws", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js"})
+	if h.data != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/console/", http.StatusFound)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "chat": "/ws", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js", "console": "/console/"})
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,90 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+//go:embed console
+var consoleFiles embed.FS
+
+// inline finds the one script that stands in the page itself: the map of what
+// modules are called.
+var inline = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
+
+// Console serves the console below /console/: its files as they were written,
+// and its page at every other address there, since the page itself knows what
+// is at which. Nothing from elsewhere is loaded or run, and nobody may frame it.
+func Console() http.Handler {
+	root, err := fs.Sub(consoleFiles, "console")
+	if err != nil {
+		panic("web: " + err.Error()) // it is embedded
+	}
+	page, err := fs.ReadFile(root, "index.html")
+	if err != nil {
+		panic("web: " + err.Error())
+	}
+	policy := "default-src 'none'; script-src 'self'" + hashes(page) + "; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/console")
+		name = strings.TrimPrefix(name, "/")
+		text, err := fs.ReadFile(root, name)
+		if err != nil || name == "" {
+			if ext := path.Ext(name); ext != "" && known[ext] != "" && strings.Contains(name, "/") {
+				http.NotFound(w, r) // a file that is missing must not look like a page
+				return
+			}
+			name, text = "index.html", page
+		}
+		d := newDocument(text)
+		h.Set("Content-Type", typeOf(name))
+		h.Set("Cache-Control", "no-cache")
+		h.Set("ETag", d.tag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	})
+}
+
+// hashes are those of the scripts that stand in the page.
+func hashes(page []byte) (out string) {
+	for _, m := range inline.FindAllSubmatch(page, -1) {
+		sum := sha256.Sum256(m[1])
+		out += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return out
+}
+
+// known are the types of files, whatever the machine thinks of them.
+var known = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json", ".txt": "text/plain; charset=utf-8",
+}
+
+func typeOf(name string) string {
+	if t := known[path.Ext(name)]; t != "" {
+		return t
+	}
+	return mime.TypeByExtension(path.Ext(name))
+}
+
+// ConsoleFiles are the console's files, for those who check them.
+func ConsoleFiles() fs.FS {
+	root, err := fs.Sub(consoleFiles, "console")
+	if err != nil {
+		panic("web: " + err.Error())
+	}
+	return root
+}

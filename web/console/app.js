@@ -1,0 +1,42 @@
+// The console: a bar of pages, and the page that the address names.
+import { html, render, useState, useEffect } from './lib/html.js';
+import { locked, unlock, unlockFromAddress } from './lib/api.js';
+import { route, Link } from './lib/router.js';
+import { connection, missed, listen } from './lib/events.js';
+import { Page, Trouble, Empty } from './lib/ui.js';
+import { pages } from './pages/index.js';
+
+function Nav() {
+  const at = route.value.path.split('/')[0];
+  return html`<nav aria-label="Pages"><${Link} to="" class="brand"><img src="/console/icon.svg" alt="" width="20" height="20" /> Stoa<//>
+    <ul>${pages.map((p) => html`<li><${Link} to=${p.path} aria-current=${at === p.path ? 'page' : undefined}>${p.title}<//></li>`)}</ul>
+    <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}></span> ${connection.value === 'open' ? 'live' : connection.value}
+    ${missed.value ? html` · ${missed.value} missed` : null}</div></nav>`;
+}
+
+function Lock() {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const submit = async (/** @type {any} */ e) => {
+    e.preventDefault();
+    try { await unlock(new FormData(e.target).get('token')?.toString() || ''); } catch (err) { setError(err); }
+  };
+  return html`<${Page} title="Who are you?"><form class="lock" onSubmit=${submit}>
+    <p>The console needs a token. <code>stoa console</code> opens it with one; <code>stoa token create</code> makes others.</p>
+    <label>Token <input name="token" type="password" autocomplete="off" required autofocus /></label> <button>Enter</button>
+    <${Trouble} error=${error} /></form><//>`;
+}
+
+function Missing() { return html`<${Page} title="Nothing here"><${Empty}>There is no such view. The bar has those that there are.<//><//>`; }
+
+function App() {
+  useEffect(() => listen(() => {}), [locked.value]);
+  if (locked.value) return html`<${Lock} />`;
+  const [first, ...rest] = route.value.path.split('/');
+  const page = pages.find((p) => p.path === first);
+  return html`<a class="skip" href="#main">To the content</a><${Nav} />${page ? html`<${page.view} key=${page.path} rest=${rest.map(decodeURIComponent)} query=${route.value.query} />` : html`<${Missing} />`}`;
+}
+
+try { await unlockFromAddress(); } catch { locked.value = true; }
+const root = /** @type {HTMLElement} */ (document.getElementById('app'));
+root.textContent = '';
+render(html`<${App} />`, root);

@@ -1,0 +1,113 @@
+// Small parts that all pages are made of.
+import { html, useState, useEffect, useRef } from './html.js';
+import { api } from './api.js';
+
+/** @param {{title: string, actions?: any, children?: any}} props */
+export function Page({ title, actions, children }) {
+  useEffect(() => { document.title = title + ' · Stoa'; }, [title]);
+  return html`<main id="main" tabindex="-1"><header class="page"><h1>${title}</h1><div class="actions">${actions}</div></header>${children}</main>`;
+}
+
+/** What went wrong, and what to do. @param {{error: any}} props */
+export function Trouble({ error }) {
+  if (!error) return null;
+  return html`<div class="trouble" role="alert"><strong>${error.message || String(error)}</strong>${error.hint ? html`<span>${error.hint}</span>` : null}</div>`;
+}
+
+/** @param {{children?: any}} props */
+export function Empty({ children }) { return html`<p class="empty">${children}</p>`; }
+
+/** A word in a colour. kind is good, bad, warn, busy or calm. @param {{kind?: string, children?: any}} props */
+export function Badge({ kind = 'calm', children }) { return html`<span class=${'badge ' + kind}>${children}</span>`; }
+
+const kinds = /** @type {Record<string, string>} */ ({
+  connected: 'good', ready: 'good', done: 'good', on: 'good', completed: 'good', open: 'good', running: 'busy', working: 'busy', connecting: 'busy', starting: 'busy', retrying: 'busy', undoing: 'busy',
+  failed: 'bad', error: 'bad', lost: 'bad', unknown: 'bad', denied: 'bad', paused: 'warn', waiting: 'warn', pending: 'calm', skipped: 'calm', stopped: 'warn', warn: 'warn', cancelled: 'warn', input_required: 'warn',
+});
+
+/** The state of something, in its colour. @param {{is: string}} props */
+export function State({ is }) { return html`<${Badge} kind=${kinds[is] || 'calm'}>${is || '—'}<//>`; }
+
+/** A button that says what came of it. @param {any} props */
+export function Button({ onClick, children, danger, ...rest }) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const click = async (/** @type {Event} */ e) => {
+    setBusy(true); setError(null);
+    try { await onClick?.(e); } catch (err) { setError(err); } finally { setBusy(false); }
+  };
+  return html`<button type="button" class=${danger ? 'danger' : ''} disabled=${busy || rest.disabled} aria-busy=${busy} onClick=${click} ...${rest}>${children}</button>${error ? html`<${Trouble} error=${error} />` : null}`;
+}
+
+/** A text that can be copied. @param {{text: string, label?: string}} props */
+export function Copy({ text, label = 'Copy' }) {
+  const [done, setDone] = useState(false);
+  return html`<button type="button" class="small" onClick=${async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(() => setDone(false), 1500); }}>${done ? 'Copied' : label}</button>`;
+}
+
+/**
+ * What the API says at a path, asked again every so often and when again is called.
+ * @param {string|null} path @param {number} [every] milliseconds; 0 means once
+ * @returns {{data: any, error: any, again: () => void, loading: boolean}}
+ */
+export function useApi(path, every = 0) {
+  const [state, set] = useState(/** @type {any} */ ({ data: null, error: null, loading: true }));
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (!path) { set({ data: null, error: null, loading: false }); return; }
+    const abort = new AbortController();
+    /** @type {any} */ let timer;
+    const load = async () => {
+      try {
+        const data = await api(path, { signal: abort.signal });
+        set({ data, error: null, loading: false });
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        set((/** @type {any} */ old) => ({ ...old, error, loading: false }));
+      }
+      if (every && !abort.signal.aborted) timer = setTimeout(load, document.hidden ? every * 5 : every);
+    };
+    load();
+    return () => { abort.abort(); clearTimeout(timer); };
+  }, [path, every, turn]);
+  return { ...state, again: () => setTurn((n) => n + 1) };
+}
+
+/** A field to search with; says what is in it a moment after the last key. @param {any} props */
+export function Search({ value, onChange, label = 'Search', ...rest }) {
+  const timer = useRef(/** @type {any} */ (null));
+  return html`<input type="search" aria-label=${label} placeholder=${label} value=${value}
+    onInput=${(/** @type {any} */ e) => { const v = e.target.value; clearTimeout(timer.current); timer.current = setTimeout(() => onChange(v), 150); }} ...${rest} />`;
+}
+
+/** A table. columns: {key, title, render?, className?, sort?}. @param {{columns: any[], rows: any[], empty?: any, rowKey?: (r: any) => string, onRow?: (r: any) => void, selected?: string}} props */
+export function Table({ columns, rows, empty = 'Nothing here.', rowKey = (r) => r.name ?? r.id, onRow, selected }) {
+  if (!rows.length) return html`<${Empty}>${empty}<//>`;
+  return html`<div class="scroll"><table><thead><tr>${columns.map((c) => html`<th scope="col" class=${c.className || ''}>${c.title}</th>`)}</tr></thead>
+    <tbody>${rows.map((r) => html`<tr key=${rowKey(r)} class=${(onRow ? 'link ' : '') + (selected === rowKey(r) ? 'selected' : '')} tabindex=${onRow ? 0 : undefined}
+      onClick=${onRow ? () => onRow(r) : undefined} onKeyDown=${onRow ? (/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter' && e.target === e.currentTarget) onRow(r); } : undefined}>
+      ${columns.map((c) => html`<td class=${c.className || ''} data-title=${c.title}>${c.render ? c.render(r) : r[c.key]}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+/** @param {number} n */
+export function bytes(n) {
+  if (n == null) return '';
+  for (const u of ['B', 'KiB', 'MiB', 'GiB']) { if (n < 1024 || u === 'GiB') return (u === 'B' ? n : n.toFixed(1)) + ' ' + u; n /= 1024; }
+  return '';
+}
+
+/** @param {number} us microseconds */
+export function took(us) {
+  if (us == null) return '';
+  if (us < 1000) return us + ' µs';
+  if (us < 1_000_000) return (us / 1000).toFixed(us < 10_000 ? 1 : 0) + ' ms';
+  return (us / 1_000_000).toFixed(1) + ' s';
+}
+
+/** A time, as a moment of today or a date, with the whole of it on hover. @param {{at: string|number|null|undefined}} props */
+export function Time({ at }) {
+  if (!at) return '—';
+  const d = new Date(at);
+  const today = d.toDateString() === new Date().toDateString();
+  return html`<time datetime=${d.toISOString()} title=${d.toLocaleString()}>${today ? d.toLocaleTimeString() : d.toLocaleDateString()}</time>`;
+}
