@@ -32,8 +32,6 @@ type play struct {
 	shop   *shop
 	desk   *policy.Desk
 	kept   ledger
-	disk   *disk
-	id     string
 	dead   *atomic.Bool
 	e      *Engine
 	c      *Conversation

@@ -189,7 +189,7 @@ func (b *bench) stops() { b.t.Helper(); b.play(line{done: true}) }
 
 // toolbox offers search_files, which changes nothing, write_file, for which a
 // person is asked, and broken, which fails.
-type toolbox struct{ wait chan struct{} }
+type toolbox struct{}
 
 func (x *toolbox) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	switch req.Method {

@@ -54,7 +54,6 @@ type journal struct {
 	session string // the id of the Session, which owns the blobs
 	subject string
 	seq     uint64 // the last of the journal; what the next append expects
-	blobs   map[string][]byte
 }
 
 // errTaken means that another hub has written to the journal: it drives the run
