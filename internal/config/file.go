@@ -30,6 +30,11 @@ func readBounded(path string) ([]byte, error) {
 // parse reads the text of src into a tree; nil means that there is nothing in
 // it, or nothing that can be read, which then was complained of.
 func parse(src *source, data []byte, r *report) *node {
+	return parseAs(src, data, r, "begin with the keys, as in stoa: 1")
+}
+
+// parseAs is parse for files of other forms; begin says how these do.
+func parseAs(src *source, data []byte, r *report, begin string) *node {
 	d := decoder{report: r, src: src}
 	data = []byte(strings.TrimPrefix(string(data), "\ufeff"))
 	if !utf8.Valid(data) {
@@ -56,7 +61,7 @@ func parse(src *source, data []byte, r *report) *node {
 		d.note(position{1, 1}, "", "", "the file is empty")
 		return nil
 	}
-	if !d.want(n, object, "begin with the keys, as in stoa: 1") {
+	if !d.want(n, object, begin) {
 		return nil
 	}
 	return n

@@ -53,6 +53,9 @@ func yamlSyntax(err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
 		e.at, e.text = tokenPosition(y.GetToken()), e.text+": "+y.GetMessage()
+		if strings.Contains(y.GetMessage(), "'@' is a reserved character") {
+			e.hint = `put it in quotes, as in "@name"` // references begin with it
+		}
 	}
 	return e
 }
