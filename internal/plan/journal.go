@@ -53,7 +53,8 @@ type journal struct {
 	disk    *disk
 	session string // the id of the Session, which owns the blobs
 	subject string
-	seq     uint64 // the last of the journal; what the next append expects
+	seq     uint64  // the last of the journal; what the next append expects
+	kept    []Event // where there is no disk, so that the run can be exported
 }
 
 // errTaken means that another hub has written to the journal: it drives the run
@@ -63,6 +64,7 @@ var errTaken = errors.New("another hub has taken the run over")
 // append writes an event. It is on disk when append returns without error.
 func (j *journal) append(ctx context.Context, e Event) error {
 	if j.disk == nil {
+		j.kept = append(j.kept, e)
 		return nil
 	}
 	raw, err := json.Marshal(e)
@@ -143,4 +145,57 @@ func (d *disk) read(ctx context.Context, subject string) ([]Event, uint64, error
 		return nil
 	})
 	return events, seq, err
+}
+
+// Journal calls fn with the events of a run, in their order. Data that is kept
+// apart is put in its place, so that what fn gets is all there is.
+func (r *Run) Journal(ctx context.Context, fn func(Event) error) error {
+	r.mu.Lock()
+	j := r.journal
+	r.mu.Unlock()
+	events := j.kept
+	if j.disk != nil {
+		var err error
+		if events, _, err = j.disk.read(ctx, j.subject); err != nil {
+			return err
+		}
+	}
+	for _, e := range events {
+		if err := j.fill(ctx, &e); err != nil {
+			return err
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill puts the data of an event in the place of the hashes. What the event
+// shares with others is not touched.
+func (j *journal) fill(ctx context.Context, e *Event) error {
+	for _, d := range []**Data{&e.List, &e.Args, &e.Result} {
+		if *d == nil || (*d).Blob == "" {
+			continue
+		}
+		raw, err := j.get(ctx, *d)
+		if err != nil {
+			return err
+		}
+		*d = &Data{Value: raw, Size: (*d).Size}
+	}
+	if e.Created == nil {
+		return nil
+	}
+	c := *e.Created
+	c.Inputs = make(map[string]Data, len(e.Created.Inputs))
+	for name, d := range e.Created.Inputs {
+		raw, err := j.get(ctx, &d)
+		if err != nil {
+			return err
+		}
+		c.Inputs[name] = Data{Value: raw, Size: d.Size}
+	}
+	e.Created = &c
+	return nil
 }

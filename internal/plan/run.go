@@ -84,7 +84,7 @@ func (r *Run) Summary() Summary {
 	defer r.mu.Unlock()
 	s := r.state
 	out := Summary{ID: r.id, Title: s.Created.Plan.Title, Session: s.Created.Session, Principal: s.Created.Owner, Status: s.status(),
-		Steps: len(s.planned), Began: s.Began, From: s.Created.From, Reason: s.Reason}
+		Steps: len(s.planned), Events: s.N, Began: s.Began, From: s.Created.From, Reason: s.Reason}
 	if s.Pause != nil {
 		out.Reason = s.Pause.Reason
 	}
@@ -139,6 +139,24 @@ func (r *Run) Wait(ctx context.Context, seen func(Summary)) (Status, error) {
 		case <-changed:
 		case <-ctx.Done():
 			return status, context.Cause(ctx)
+		}
+	}
+}
+
+// Await waits until the run has more than n events, or is over or paused.
+func (r *Run) Await(ctx context.Context, n int) error {
+	for {
+		r.mu.Lock()
+		status, changed := r.state.Status, r.changed
+		met := r.state.N > n || status.Over() || status == Paused && len(r.busy) == 0
+		r.mu.Unlock()
+		if met {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +64,7 @@ type Summary struct {
 	Status    Status     `json:"status"`
 	Steps     int        `json:"steps"`
 	Done      int        `json:"done"`
+	Events    int        `json:"events"` // of its journal
 	Began     time.Time  `json:"began"`
 	Ended     *time.Time `json:"ended,omitempty"`
 	From      *Origin    `json:"from,omitempty"`
@@ -138,6 +140,7 @@ type Start struct {
 	Breaks  []Breakpoint
 	Paused  bool   // it waits to be told to begin
 	Key     string // the same key twice is the same run; empty: no key
+	Open    bool   // for Check: inputs may be lacking
 }
 
 // Problems is a plan that cannot be run, and why.
@@ -181,6 +184,11 @@ func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, 
 		return nil, &Problems{problems}
 	}
 	inputs, problems := CheckInputs(s.Plan, s.Inputs)
+	if s.Open {
+		problems = slices.DeleteFunc(problems, func(p Problem) bool {
+			return s.Inputs[strings.TrimPrefix(p.Pointer, "/")] == nil && isInput(s.Plan, p.Pointer)
+		})
+	}
 	for i := range problems {
 		problems[i].Pointer = "/inputs" + problems[i].Pointer
 	}
@@ -210,6 +218,11 @@ func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, 
 		return nil, &Problems{problems}
 	}
 	return inputs, nil
+}
+
+// isInput says whether a pointer of CheckInputs is to an input of the plan.
+func isInput(p *Plan, pointer string) bool {
+	return slices.ContainsFunc(p.Inputs, func(in Input) bool { return "/"+in.Name == pointer })
 }
 
 func newID() string { return "run_" + rand.Text()[:20] }
@@ -318,9 +331,14 @@ func (r *Runs) Find(who *auth.Principal, sess, id string) (*Run, error) {
 
 // Of returns the runs of a Session, the newest first.
 func (r *Runs) Of(principal, sess string) []*Run {
+	return r.All(func(s Summary) bool { return s.Principal == principal && (sess == "" || s.Session == sess) })
+}
+
+// All returns the runs that match, the newest first.
+func (r *Runs) All(match func(Summary) bool) []*Run {
 	var out []*Run
 	for _, run := range r.list() {
-		if s := run.Summary(); s.Principal == principal && (sess == "" || s.Session == sess) {
+		if match(run.Summary()) {
 			out = append(out, run)
 		}
 	}

@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// Act is what a person does to a run, whichever way they say it.
+type Act struct {
+	Action string          // one of Actions; "": only the breakpoints are set
+	Step   string          // the step that it is about
+	Input  string          // of set: the input to change
+	Value  json.RawMessage // of set: as it was written; null is a value too
+	Breaks []Breakpoint    // in place of those before; nil leaves these
+}
+
+// Actions are what can be done to a run that exists.
+var Actions = []string{"start", "step", "continue", "run_to", "pause", "inspect", "set", "skip", "retry", "fork", "stop"}
+
+// Moves says whether the run may go on by an act, so that it is worth waiting
+// for where it comes to.
+func (a Act) Moves() bool {
+	return slices.Contains([]string{"start", "step", "continue", "run_to", "stop", "pause"}, a.Action)
+}
+
+// check says what an act lacks.
+func (a Act) check() error {
+	switch {
+	case a.Action != "" && !slices.Contains(Actions, a.Action):
+		f := fault.New(fault.InvalidArguments, "action", "there is no action %q", a.Action).With("allowed", Actions)
+		f.Hint = cmp.Or(near(a.Action, Actions), "There are: "+strings.Join(Actions, ", ")+".")
+		return f
+	case slices.Contains([]string{"run_to", "skip", "retry", "fork"}, a.Action) && a.Step == "":
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: a.Action, Msg: "it is about a step, and none is named", Hint: "Give step."}
+	case a.Action == "set" && (a.Value == nil || (a.Step == "") == (a.Input == "")):
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: "set", Msg: "set needs a value, and either a step or an input", Hint: `For example {"action":"set","step":"step_2","value":{"ok":true}}.`}
+	}
+	return nil
+}
+
+// Act does something to a run. It returns the run that is looked at from then
+// on, which is another where the act makes a fork, and what a person may want
+// to know of it.
+func (r *Runs) Act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
+	if err := a.check(); err != nil {
+		return run, "", err
+	}
+	if a.Breaks != nil {
+		if err := run.Break(ctx, a.Breaks); err != nil {
+			return run, "", err
+		}
+	}
+	switch a.Action {
+	case "start", "continue":
+		return run, "", run.Continue(ctx, ToBreak, "")
+	case "step":
+		return run, "", run.Continue(ctx, OneStep, "")
+	case "run_to":
+		return run, "", run.Continue(ctx, RunTo, a.Step)
+	case "pause":
+		return run, "", run.Pause(ctx, "a person paused it")
+	case "stop":
+		return run, "", run.Stop(ctx, "a person stopped it")
+	case "skip":
+		return run, a.Step + " is skipped", run.Skip(ctx, a.Step)
+	case "retry":
+		return run, a.Step + " is done again", run.Retry(ctx, a.Step)
+	case "fork":
+		fork, err := r.Fork(ctx, run, Change{From: a.Step, Reason: "from " + a.Step + " on"})
+		return fork, fmt.Sprintf("a fork of %s, in which all from %s on is to be done again", run.ID(), a.Step), err
+	case "set":
+		return r.set(ctx, run, a)
+	}
+	return run, "", nil // inspect, or breakpoints only
+}
+
+// set changes a value. That of a step of which nobody knows what became of it
+// is said, not changed; else the run is forked.
+func (r *Runs) set(ctx context.Context, run *Run, a Act) (*Run, string, error) {
+	if a.Step != "" && run.Unsure(a.Step) {
+		return run, "the result of " + a.Step + " is set", run.Pin(ctx, a.Step, a.Value)
+	}
+	ch := Change{Reason: cmp.Or(a.Step, a.Input) + " is set"}
+	if a.Step != "" {
+		ch.Pins = map[string]json.RawMessage{a.Step: a.Value}
+	} else {
+		ch.Inputs = map[string]json.RawMessage{a.Input: a.Value}
+	}
+	fork, err := r.Fork(ctx, run, ch)
+	return fork, fmt.Sprintf("a fork of %s, in which %s; the old run stays as it is", run.ID(), ch.Reason), err
+}
+
+// Next is what would be called next: the step that is asked for, or the one
+// before which the run is paused. It is nil if neither is there.
+func (r *Run) Next(ctx context.Context, step string) (*Inspection, error) {
+	if step == "" {
+		r.mu.Lock()
+		if p := r.state.Pause; p != nil && !p.After {
+			step = p.Step
+		}
+		r.mu.Unlock()
+	}
+	if step == "" {
+		return nil, nil
+	}
+	in, err := r.Inspect(ctx, step)
+	return &in, err
+}
+
+// UnmarshalJSON reads a breakpoint, or the id of the step before which to
+// pause. A member that means nothing is refused: a misspelt condition would
+// pause always.
+func (b *Breakpoint) UnmarshalJSON(raw []byte) error {
+	*b = Breakpoint{}
+	if len(raw) > 0 && raw[0] == '"' {
+		return json.Unmarshal(raw, &b.Step)
+	}
+	type plain Breakpoint
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode((*plain)(b)); err != nil {
+		return fmt.Errorf("a breakpoint is the id of a step, or an object with step, after and if: %w", err)
+	}
+	return nil
+}
