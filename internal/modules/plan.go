@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -76,15 +77,16 @@ func Plan(o PlanOptions) *Module {
 				"sessionId":{"type":"string","description":"The id of a run, or current for the last one of the session."},
 				"includeResults":{"type":"boolean"},"includeContext":{"type":"boolean"},` + planOwner + `}}`},
 			Tool{Name: "plan_debug", Title: "Debug a run", Run: m.debug, Destructive: true,
-				Description: "Run a plan step by step: start, step, continue, run_to and pause move it; inspect shows what a step would be called with; set changes the result of a step or an input, in a fork of the run; skip and retry are about one step; fork does all again from a step on; stop ends the run.",
+				Description: "Run a plan step by step: start, step, continue, run_to and pause move it; inspect shows what a step would be called with; set changes the result of a step or an input, in a fork of the run; skip and retry are about one step; fork does all again from a step on; compare tells in what two runs differ; stop ends the run.",
 				Input: `{"type":"object","additionalProperties":false,"properties":{` + planArg + `,
 				"run":{"type":"string","description":"The run; the last one of the session if left out."},
 				"inputs":{"type":"object"},
 				"breakpoints":{"type":"array","maxItems":1000,"description":"Where to pause: ids of steps, or objects.","items":{"anyOf":[{"type":"string"},{"type":"object","required":["step"],"additionalProperties":false,"properties":{"step":{"type":"string"},"after":{"type":"boolean"},"if":{"type":"object"}}}]}},
-				"action":{"enum":["start","step","continue","run_to","pause","inspect","set","skip","retry","fork","stop"]},
+				"action":{"enum":["start","step","continue","run_to","pause","inspect","set","skip","retry","fork","stop","compare"]},
 				"step":{"type":"string","description":"The step that the action is about."},
 				"input":{"type":"string","description":"The input to set."},
 				"value":{"description":"What to set it to."},
+				"with":{"type":"string","description":"The run to compare with."},
 				"inspectVariables":{"type":"boolean"},` + planOwner + `}}`},
 		)...)
 }
@@ -103,24 +105,19 @@ type planArgs struct {
 	Publish            string
 	Session            string
 	SessionID          string
-	Options            struct {
-		StopOnError *bool
-		Timeout     int
-		Retries     *int
-		MaxParallel int
-		DryRun      bool
-	}
-	MaxParallel      int
-	DryRun           bool
-	IncludeResults   bool
-	IncludeContext   bool
-	Run              string
-	Breakpoints      []json.RawMessage
-	Action           string
-	Step             string
-	Input            string
-	Value            json.RawMessage
-	InspectVariables bool
+	Options            RunOptions
+	MaxParallel        int
+	DryRun             bool
+	IncludeResults     bool
+	IncludeContext     bool
+	Run                string
+	Breakpoints        []plan.Breakpoint
+	Action             string
+	Step               string
+	Input              string
+	Value              json.RawMessage
+	With               string
+	InspectVariables   bool
 }
 
 // bound returns the arguments and the Session; nil if the request is bound to
@@ -143,8 +140,8 @@ func refused(problems []plan.Problem) error {
 	return (&fault.Error{Kind: fault.InvalidArguments, Subject: "plan", Msg: strings.Join(text, "; "), Hint: "Repair every problem that is listed."}).With("problems", problems)
 }
 
-// asFault makes a fault of why a plan could not be made or run.
-func asFault(err error) error {
+// AsFault makes a fault of why a plan could not be made or run.
+func AsFault(err error) error {
 	var problems *plan.Problems
 	var none *search.Impossible
 	switch {
@@ -163,7 +160,7 @@ func (m planModule) create(ctx context.Context, req *mcp.Request, raw json.RawMe
 	}
 	p, err := m.made(ctx, req, a, s)
 	if err != nil {
-		return nil, asFault(err)
+		return nil, AsFault(err)
 	}
 	data := map[string]any{"plan": p}
 	text := fmt.Sprintf("a plan of %d steps", len(p.Steps))
@@ -245,8 +242,9 @@ func known(s *session.Session) func(string) bool {
 	}
 }
 
-// found is the plan that an argument means.
-func (m planModule) found(ctx context.Context, req *mcp.Request, s *session.Session, raw json.RawMessage) (*plan.Plan, error) {
+// Find is the plan that an argument means: a plan, a reference to one that was
+// saved, or the id of a run. s is nil where there is no Session.
+func (o PlanOptions) Find(ctx context.Context, who *auth.Principal, s *session.Session, raw json.RawMessage) (*plan.Plan, error) {
 	data := []byte(raw)
 	if text, ok := wire.String(raw); ok {
 		ref, isRef := session.ParseReference(text)
@@ -255,13 +253,13 @@ func (m planModule) found(ctx context.Context, req *mcp.Request, s *session.Sess
 			return nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
 		case isRef:
 			quoted := wire.Quote(text)
-			full, _, err := m.o.Sessions.Resolve(ctx, req.Client.Principal.Name, s, quoted, plan.MaxBytes, nil)
+			full, _, err := o.Sessions.Resolve(ctx, who.Name, s, quoted, plan.MaxBytes, nil)
 			if err != nil {
 				return nil, err
 			}
 			data = full
 		default:
-			run, err := m.o.Runs.Find(req.Client.Principal, "", text)
+			run, err := o.Runs.Find(who, "", text)
 			if err != nil {
 				return nil, err
 			}

@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,53 +18,35 @@ func (m planModule) debug(ctx context.Context, req *mcp.Request, raw json.RawMes
 		return nil, err
 	}
 	a.Value = wire.Get(raw, "value") // as it was written; null is a value too
-	breaks, err := breakpoints(a.Breakpoints)
+	run, begun, err := m.debugged(ctx, req, a, s)
 	if err != nil {
-		return nil, err
+		return nil, AsFault(err)
 	}
-	run, begun, err := m.debugged(ctx, req, a, s, breaks)
+	if a.Action == "compare" {
+		return m.compare(ctx, req, a, run)
+	}
+	act := plan.Act{Action: a.Action, Step: a.Step, Input: a.Input, Value: a.Value, Breaks: a.Breakpoints}
+	if begun {
+		act.Breaks = nil // it began with them
+	}
+	run, note, err := m.o.Runs.Act(ctx, run, act)
 	if err != nil {
-		return nil, asFault(err)
+		return nil, AsFault(err)
 	}
-	if a.Breakpoints != nil && !begun {
-		if err := run.Break(ctx, breaks); err != nil {
-			return nil, err
-		}
-	}
-	run, note, err := m.act(ctx, a, run)
-	if err != nil {
-		return nil, asFault(err)
-	}
-	if moves[a.Action] {
-		if err := m.wait(ctx, req, run); err != nil {
+	if act.Moves() {
+		if err := m.follow(ctx, req, run); err != nil {
+			if !m.o.Runs.Closing() {
+				_ = run.Pause(context.WithoutCancel(ctx), "the call that moved it was cancelled") // it may be over by now
+			}
 			return nil, err
 		}
 	}
 	return m.shown(ctx, a, run, note)
 }
 
-// moves are the actions after which it is waited where the run comes to.
-var moves = map[string]bool{"start": true, "step": true, "continue": true, "run_to": true, "stop": true, "pause": true}
-
-func breakpoints(raw []json.RawMessage) ([]plan.Breakpoint, error) {
-	var out []plan.Breakpoint
-	for i, r := range raw {
-		if id, ok := wire.String(r); ok {
-			out = append(out, plan.Breakpoint{Step: id})
-			continue
-		}
-		var b plan.Breakpoint
-		if err := json.Unmarshal(r, &b); err != nil {
-			return nil, fault.New(fault.InvalidArguments, "breakpoints", "breakpoints[%d] cannot be read: %v", i, err)
-		}
-		out = append(out, b)
-	}
-	return out, nil
-}
-
 // debugged is the run that is meant: the one that is named, a new one of the
 // plan that is given, or the last of the Session.
-func (m planModule) debugged(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session, breaks []plan.Breakpoint) (run *plan.Run, begun bool, err error) {
+func (m planModule) debugged(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (run *plan.Run, begun bool, err error) {
 	who := req.Client.Principal
 	if text, ok := wire.String(a.Plan); ok && a.Run == "" {
 		if _, isRef := session.ParseReference(text); !isRef { // the id of a run
@@ -99,73 +80,29 @@ func (m planModule) debugged(ctx context.Context, req *mcp.Request, a planArgs, 
 			}
 		}
 	}
-	st.Paused, st.Breaks = true, breaks
+	st.Paused, st.Breaks = true, a.Breakpoints
 	run, err = m.o.Runs.Start(ctx, st)
 	return run, true, err
 }
 
-// act does what is asked for. It returns the run that is looked at from then
-// on: a fork, where there is one.
-func (m planModule) act(ctx context.Context, a planArgs, run *plan.Run) (*plan.Run, string, error) {
-	step := func() error {
-		if a.Step == "" {
-			return &fault.Error{Kind: fault.InvalidArguments, Subject: a.Action, Msg: a.Action + " is about a step, and none is named", Hint: "Give step."}
-		}
-		return nil
+// compare tells in what the run differs from another.
+func (m planModule) compare(ctx context.Context, req *mcp.Request, a planArgs, run *plan.Run) (any, error) {
+	if a.With == "" {
+		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "compare", Msg: "a run is compared with another, and none is named", Hint: "Give the id of the other run as with."}
 	}
-	switch a.Action {
-	case "start", "continue":
-		return run, "", run.Continue(ctx, plan.ToBreak, "")
-	case "step":
-		return run, "", run.Continue(ctx, plan.OneStep, "")
-	case "run_to":
-		if err := step(); err != nil {
-			return run, "", err
-		}
-		return run, "", run.Continue(ctx, plan.RunTo, a.Step)
-	case "pause":
-		return run, "", run.Pause(ctx, "a person paused it")
-	case "stop":
-		return run, "", run.Stop(ctx, "a person stopped it")
-	case "skip":
-		if err := step(); err != nil {
-			return run, "", err
-		}
-		return run, a.Step + " is skipped", run.Skip(ctx, a.Step)
-	case "retry":
-		if err := step(); err != nil {
-			return run, "", err
-		}
-		return run, a.Step + " is done again", run.Retry(ctx, a.Step)
-	case "fork":
-		if err := step(); err != nil {
-			return run, "", err
-		}
-		fork, err := m.o.Runs.Fork(ctx, run, plan.Change{From: a.Step, Reason: "from " + a.Step + " on"})
-		return fork, fmt.Sprintf("a fork of %s, in which all from %s on is to be done again", run.ID(), a.Step), err
-	case "set":
-		return m.set(ctx, a, run)
+	other, err := m.o.Runs.Find(req.Client.Principal, run.Summary().Session, a.With)
+	if err != nil {
+		return nil, err
 	}
-	return run, "", nil // inspect, or breakpoints only
-}
-
-// set changes a value. That of a step of which nobody knows what became of it
-// is said, not changed; else the run is forked.
-func (m planModule) set(ctx context.Context, a planArgs, run *plan.Run) (*plan.Run, string, error) {
-	if a.Value == nil || (a.Step == "") == (a.Input == "") {
-		return run, "", &fault.Error{Kind: fault.InvalidArguments, Subject: "set", Msg: "set needs a value, and either a step or an input", Hint: `For example {"action":"set","step":"step_2","value":{"ok":true}}.`}
+	c, err := plan.Compare(ctx, run, other, previewBytes)
+	if err != nil {
+		return nil, err
 	}
-	if a.Step != "" && run.Unsure(a.Step) {
-		return run, "the result of " + a.Step + " is set", run.Pin(ctx, a.Step, a.Value)
+	text := "the runs do not differ"
+	if !c.Same {
+		text = fmt.Sprintf("the runs differ in %d places", len(c.Differences))
 	}
-	ch := plan.Change{Reason: cmp.Or(a.Step, a.Input) + " is set"}
-	if a.Step != "" {
-		ch.Pins = map[string]json.RawMessage{a.Step: a.Value}
-	} else {
-		ch.Inputs = map[string]json.RawMessage{a.Input: a.Value}
-	}
-	fork, err := m.o.Runs.Fork(ctx, run, ch)
-	return fork, fmt.Sprintf("a fork of %s, in which %s; the old run stays as it is", run.ID(), ch.Reason), err
+	return Answer{Data: c, Message: text}, nil
 }
 
 // shown is where the run is, and what would come next.
@@ -175,18 +112,14 @@ func (m planModule) shown(ctx context.Context, a planArgs, run *plan.Run, note s
 		return nil, err
 	}
 	data := map[string]any{"run": v}
-	at := a.Step
-	if a.Action != "inspect" || at == "" {
-		at = ""
-		if v.Paused != nil && v.Paused.Step != "" && !v.Paused.After {
-			at = v.Paused.Step
-		}
+	at := ""
+	if a.Action == "inspect" {
+		at = a.Step
 	}
-	if at != "" {
-		in, err := run.Inspect(ctx, at)
-		if err != nil {
-			return nil, err
-		}
+	switch in, err := run.Next(ctx, at); {
+	case err != nil:
+		return nil, err
+	case in != nil:
 		data["next"] = in
 	}
 	text := fmt.Sprintf("run %s is %s", v.ID, v.Status)

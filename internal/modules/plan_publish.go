@@ -73,7 +73,7 @@ func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p Publis
 	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: &p.Plan, Options: plan.DefaultOptions(), Inputs: inputs, Key: taskKey(req)}
 	run, err := m.o.Runs.Start(ctx, st)
 	if err != nil {
-		return nil, asFault(err)
+		return nil, AsFault(err)
 	}
 	if err := m.wait(ctx, req, run); err != nil {
 		return nil, err

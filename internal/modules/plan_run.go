@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -18,33 +19,49 @@ import (
 // previewBytes is how much of a result plan_status and plan_debug show.
 const previewBytes = 4 << 10
 
-// start is what a run of the arguments begins with. A request that is bound to
+// RunOptions are those of a run as they are said: what is left out is as usual.
+type RunOptions struct {
+	StopOnError *bool `json:"stopOnError"`
+	Timeout     int   `json:"timeout"` // milliseconds
+	Retries     *int  `json:"retries"`
+	MaxParallel int   `json:"maxParallel"`
+	DryRun      bool  `json:"dryRun"`
+}
+
+func (o RunOptions) apply(to *plan.Options) {
+	if o.StopOnError != nil {
+		to.StopOnError = *o.StopOnError
+	}
+	if o.Retries != nil {
+		to.Retries = *o.Retries
+	}
+	to.TimeoutMS = cmp.Or(o.Timeout, to.TimeoutMS)
+	to.MaxParallel = cmp.Or(o.MaxParallel, to.MaxParallel)
+}
+
+// Start is what a run of a plan begins with; inputs may be nil. Who is bound to
 // no Session gets one.
-func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (plan.Start, bool, error) {
-	minted := s == nil
-	p, err := m.found(ctx, req, s, a.Plan)
+func (o PlanOptions) Start(ctx context.Context, who *auth.Principal, s *session.Session, of, inputs json.RawMessage, opt RunOptions) (st plan.Start, minted bool, err error) {
+	p, err := o.Find(ctx, who, s, of)
 	if err != nil {
 		return plan.Start{}, false, err
 	}
-	if minted {
-		s = m.o.Sessions.Mint(req.Client.Principal.Name)
+	if minted = s == nil; minted {
+		s = o.Sessions.Mint(who.Name)
 	}
-	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
-	if a.Options.StopOnError != nil {
-		st.Options.StopOnError = *a.Options.StopOnError
+	st = plan.Start{Who: who, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
+	opt.apply(&st.Options)
+	if inputs != nil {
+		st.Inputs, err = o.inputs(ctx, who, s, inputs)
 	}
-	if a.Options.Retries != nil {
-		st.Options.Retries = *a.Options.Retries
-	}
-	st.Options.TimeoutMS = cmp.Or(a.Options.Timeout, st.Options.TimeoutMS)
-	st.Options.MaxParallel = cmp.Or(a.MaxParallel, a.Options.MaxParallel, st.Options.MaxParallel)
-	if a.Inputs != nil {
-		if st.Inputs, err = m.inputs(ctx, req, s, a.Inputs); err != nil {
-			return st, minted, err
-		}
-	}
+	return st, minted, err
+}
+
+func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (plan.Start, bool, error) {
+	a.Options.MaxParallel = cmp.Or(a.MaxParallel, a.Options.MaxParallel)
+	st, minted, err := m.o.Start(ctx, req.Client.Principal, s, a.Plan, a.Inputs, a.Options)
 	st.Key = taskKey(req)
-	return st, minted, nil
+	return st, minted, err
 }
 
 // taskKey tells which calls of a task are the same one, tried again: they are
@@ -59,8 +76,8 @@ func taskKey(req *mcp.Request) (key string) {
 }
 
 // inputs are those of a run. References in them are to values of the Session.
-func (m planModule) inputs(ctx context.Context, req *mcp.Request, s *session.Session, raw json.RawMessage) (map[string]json.RawMessage, error) {
-	full, _, err := m.o.Sessions.Resolve(ctx, req.Client.Principal.Name, s, raw, plan.MaxArgs, nil)
+func (o PlanOptions) inputs(ctx context.Context, who *auth.Principal, s *session.Session, raw json.RawMessage) (map[string]json.RawMessage, error) {
+	full, _, err := o.Sessions.Resolve(ctx, who.Name, s, raw, plan.MaxArgs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +99,13 @@ func (m planModule) execute(ctx context.Context, req *mcp.Request, raw json.RawM
 	}
 	if a.DryRun || a.Options.DryRun {
 		if _, err := m.o.Runs.Check(ctx, st); err != nil {
-			return nil, asFault(err)
+			return nil, AsFault(err)
 		}
 		return Answer{Data: map[string]any{"valid": true, "plan": st.Plan, "order": st.Plan.Levels()}, Message: "the plan could be run; nothing was called"}, nil
 	}
 	run, err := m.o.Runs.Start(ctx, st)
 	if err != nil {
-		return nil, asFault(err)
+		return nil, AsFault(err)
 	}
 	if err := m.wait(ctx, req, run); err != nil {
 		return nil, err
@@ -99,6 +116,15 @@ func (m planModule) execute(ctx context.Context, req *mcp.Request, raw json.RawM
 // wait waits for a run, telling the client how far it is. A call that is
 // cancelled stops the run; one that ends with the hub does not.
 func (m planModule) wait(ctx context.Context, req *mcp.Request, run *plan.Run) error {
+	err := m.follow(ctx, req, run)
+	if err != nil && !m.o.Runs.Closing() {
+		_ = run.Stop(context.WithoutCancel(ctx), "the call that began it was cancelled") // it may be over by now
+	}
+	return err
+}
+
+// follow waits for a run, telling the client how far it is.
+func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run) error {
 	last := -1
 	_, err := run.Wait(ctx, func(s plan.Summary) {
 		if s.Done == last || req.Token == nil {
@@ -112,9 +138,6 @@ func (m planModule) wait(ctx context.Context, req *mcp.Request, run *plan.Run) e
 		req.Stream.Notify(mcp.NoteProgress, append(p, '}'))
 		req.Stream.Flush()
 	})
-	if err != nil && !m.o.Runs.Closing() {
-		_ = run.Stop(context.WithoutCancel(ctx), "the call that began it was cancelled") // it may be over by now
-	}
 	return err
 }
 
