@@ -2,6 +2,7 @@ package hub
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,7 +29,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		}
 	}))
 	v1 := g.Saying(sayError)
-	for pattern, f := range map[string]apiHandler{
+	routes := map[string]apiHandler{
 		"GET /api/v1/sessions":                             h.listSessions,
 		"GET /api/v1/sessions/{session}":                   h.showSession,
 		"DELETE /api/v1/sessions/{session}":                h.removeSession,
@@ -47,7 +48,9 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"DELETE /api/v1/approvals/remembered":              h.forgetRemembered,
 		"DELETE /api/v1/approvals/remembered/{decision}":   h.forgetRemembered,
 		"/api/": h.noAPI,
-	} {
+	}
+	maps.Copy(routes, h.planRoutes())
+	for pattern, f := range routes {
 		mux.Handle(pattern, v1.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 			if err := f(w, r, who); err != nil {
 				h.stumbled(r, err)
@@ -111,7 +114,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and servers, sessions, tasks, approvals, modules and events under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and servers, sessions, tasks, plans, runs, approvals, modules and events under /api/v1."
 	return f
 }
 
