@@ -37,6 +37,7 @@ type grammar struct {
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
 	Sessions  sessionsCmd  `cmd:"" help:"List, show, export or remove sessions and what they hold."`
 	Tasks     tasksCmd     `cmd:"" help:"List, show or cancel durable tasks."`
+	Plan      planCmd      `cmd:"" help:"Make, check, run, debug and look at plans."`
 	Approvals approvalsCmd `cmd:"" help:"Show which calls wait for an approval, and decide about them."`
 	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
 	Console   consoleCmd   `cmd:"" help:"Open the web console of the hub that runs on the data folder."`
@@ -96,7 +97,7 @@ func run(args []string, s std) int {
 		out = s.err // nobody asked for the help that is coming
 	}
 	parser, err := kong.New(&g, kong.Name("stoa"), kong.Description(description),
-		kong.Writers(out, s.err), kong.Exit(func(code int) { exited = code }),
+		kong.Vars{"planWord": planWord}, kong.Writers(out, s.err), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
 		return s.report(context.Background(), fmt.Errorf("read the grammar: %w", err))

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/plan"
 )
 
 // Exit codes.
@@ -30,6 +31,8 @@ type failure struct {
 	hint string // may be empty
 	code int
 	rpc  int // the code of the JSON-RPC error that it was; 0 if it was none
+
+	problems []plan.Problem // of a plan, where that was refused
 }
 
 func (f *failure) Error() string { return f.err.Error() }
@@ -119,8 +122,9 @@ type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    struct {
-		Kind string `json:"kind"`
-		Hint string `json:"hint"`
+		Kind     string         `json:"kind"`
+		Hint     string         `json:"hint"`
+		Problems []plan.Problem `json:"problems"`
 	} `json:"data"`
 }
 
@@ -145,7 +149,7 @@ func refusal(object []byte) error {
 	if e.Data.Kind == fault.UnknownAgent.String() {
 		hint = "Run stoa servers to see their names."
 	}
-	return &failure{err: errors.New(e.Message), hint: hint, code: exitCode(e.Data.Kind), rpc: e.Code}
+	return &failure{err: errors.New(e.Message), hint: hint, code: exitCode(e.Data.Kind), rpc: e.Code, problems: e.Data.Problems}
 }
 
 // lost makes an error of a request that got no answer.

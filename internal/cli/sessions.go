@@ -242,19 +242,24 @@ func (c *sessionsExportCmd) export(ctx context.Context, s std) error {
 	if c.Output == "" {
 		return copied(s.out, resp.Body)
 	}
-	file, err := os.CreateTemp(filepath.Dir(c.Output), ".stoa-export-*")
+	return writeWhole(c.Output, func(w io.Writer) error { return copied(w, resp.Body) })
+}
+
+// writeWhole writes a file that is there whole or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".stoa-export-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name()) // no effect once it has its name
-	err = copied(file, resp.Body)
+	err = write(file)
 	if closed := file.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), c.Output)
+	return os.Rename(file.Name(), path)
 }
 
 // copied passes an export on, which the hub cuts off if it cannot go on.

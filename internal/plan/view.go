@@ -18,6 +18,7 @@ type View struct {
 	Breaks  []Breakpoint               `json:"breakpoints,omitempty"`
 	Failure *Failure                   `json:"failure,omitempty"`
 	TookMS  int64                      `json:"tookMs"`
+	Settled bool                       `json:"settled"` // it is over, or paused with nothing under way
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"`
 	Context map[string]json.RawMessage `json:"context,omitempty"`
 }
@@ -73,6 +74,7 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 	defer r.mu.Unlock()
 	s := r.state
 	v.Options, v.Breaks, v.Failure, v.TookMS = s.Created.Options, s.Breaks, s.Failure, s.Spent(time.Now()).Milliseconds()
+	v.Settled = s.Status.Over() || s.Status == Paused && len(r.busy) == 0
 	if look.Plan {
 		v.Plan = &s.Created.Plan
 	}
