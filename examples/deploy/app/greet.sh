@@ -1,0 +1,2 @@
+# greet.sh NAME
+echo "hello ${1:-you}"
