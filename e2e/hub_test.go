@@ -45,6 +45,7 @@ var client = &http.Client{
 type hub struct {
 	address string // host:port
 	config  string // the configuration file, good for `stoa stdio` as well
+	data    string // the data folder
 }
 
 func (h hub) merged() string             { return "http://" + h.address + "/mcp" }
@@ -56,6 +57,7 @@ func startHub(t *testing.T, set toolset, servers map[string]server, settings ...
 	t.Helper()
 	h := hub{config: writeConfig(t, servers, settings...)}
 	data := filepath.Join(t.TempDir(), "data")
+	h.data = data
 	p := start(t, environment(t, set), stoaBinary(t),
 		"serve", "--config", h.config, "--listen", "127.0.0.1:0", "--data", data)
 	p.await(t, "hub.json names the address", func() error {

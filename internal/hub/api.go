@@ -41,6 +41,8 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"DELETE /api/v1/tasks/{task}":                      h.cancelTask,
 		"GET /api/v1/modules":                              h.listModules,
 		"PUT /api/v1/modules/{name}":                       h.switchModule,
+		"GET /api/v1/tools":                                h.listTools,
+		"GET /api/v1/tools/{tool...}":                      h.showTool,
 		"GET /api/v1/events":                               h.pollEvents,
 		"GET /api/v1/approvals":                            h.listApprovals,
 		"POST /api/v1/approvals/{approval}":                h.decideApproval,
@@ -114,7 +116,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and servers, sessions, tasks, plans, runs, approvals, modules and events under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules and events under /api/v1."
 	return f
 }
 

@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// console is the hub's console in a real browser.
+type console struct {
+	tab
+	hub   hub
+	token string
+}
+
+// openConsole opens a view of the console the way `stoa console` does: with the token in the address.
+func openConsole(t *testing.T, h hub, path string) console {
+	t.Helper()
+	token, err := os.ReadFile(filepath.Join(h.data, "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := console{tab: openTab(t, "about:blank"), hub: h, token: strings.TrimSpace(string(token))}
+	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.thrown = [];
+		addEventListener('error', (e) => thrown.push(e.message));
+		addEventListener('unhandledrejection', (e) => thrown.push('rejected: ' + e.reason));
+		addEventListener('securitypolicyviolation', (e) => thrown.push('forbidden: ' + e.violatedDirective + ' ' + e.blockedURI));`}))
+	c.do(t, chromedp.EmulateViewport(1280, 900))
+	c.do(t, chromedp.Navigate("http://"+h.address+"/console/"+path+"#token="+c.token))
+	c.until(t, "document.querySelector('main h1')")
+	t.Cleanup(func() {
+		if !t.Failed() {
+			c.quiet(t)
+		} else if dir := artifacts(t); c.ctx.Err() == nil {
+			c.shot(t, filepath.Join(dir, "failed-"+strings.ReplaceAll(t.Name(), "/", "-")+".png"))
+		}
+	})
+	return c
+}
+
+// act is a command of the browser's protocol whose answer nobody needs.
+func act[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, command, params)
+		return chromedp.Void{}, err
+	}
+}
+
+// until waits for a condition in the page.
+func (c console) until(t *testing.T, condition string) {
+	t.Helper()
+	text, err := json.Marshal(condition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.run(t, `const end = Date.now() + 30000;
+		while (!(`+condition+`)) { if (Date.now() > end) return 'waited in vain for ' + `+string(text)+` + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
+		return ''`)
+	if got != `""` {
+		t.Fatal(strings.ReplaceAll(got, `\n`, "\n"))
+	}
+}
+
+// by is the selector of what a test may click.
+func by(id string) string { return `[data-testid="` + id + `"]` }
+
+// click waits for what a selector finds, and clicks it.
+func (c console) click(t *testing.T, selector string) {
+	t.Helper()
+	c.until(t, "document.querySelector("+quoted(selector)+")")
+	c.do(t, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// write empties a field and types a text into it, key by key.
+func (c console) write(t *testing.T, selector, text string) {
+	t.Helper()
+	c.until(t, "document.querySelector("+quoted(selector)+")")
+	c.run(t, "const e = document.querySelector("+quoted(selector)+"); e.focus(); e.select?.()")
+	c.do(t, chromedp.KeyEvent(kb.Backspace))
+	if text != "" {
+		c.do(t, chromedp.SendKeys(chromedp.CSS(selector), text))
+	}
+}
+
+// choose chooses an option by its value.
+func (c console) choose(t *testing.T, selector, value string) {
+	t.Helper()
+	c.until(t, "document.querySelector("+quoted(selector)+")?.querySelector('option[value='+CSS.escape("+quoted(value)+")+']')")
+	c.run(t, "const e = document.querySelector("+quoted(selector)+"); e.value = "+quoted(value)+"; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true}))")
+}
+
+// text is what a person reads there.
+func (c console) text(t *testing.T, selector string) string {
+	t.Helper()
+	var out string
+	if err := json.Unmarshal([]byte(c.run(t, "return document.querySelector("+quoted(selector)+")?.innerText ?? ''")), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// api asks the hub, past the browser.
+func (c console) api(t *testing.T, verb, path, body string) []byte {
+	t.Helper()
+	request, err := http.NewRequest(verb, "http://"+c.hub.address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %s (%v): %s", verb, path, response.Status, err, answer)
+	}
+	return answer
+}
+
+// screens keeps pictures of what is shown: light, dark, and on a narrow screen. The narrow one must not scroll sideways.
+func (c console) screens(t *testing.T, name string) {
+	t.Helper()
+	dir := artifacts(t)
+	scheme := func(value string) {
+		c.do(t, act(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}}))
+	}
+	for _, value := range []string{"dark", "light"} {
+		scheme(value)
+		c.shot(t, filepath.Join(dir, name+"-"+value+".png"))
+	}
+	c.do(t, chromedp.EmulateViewport(380, 800))
+	c.shot(t, filepath.Join(dir, name+"-narrow.png"))
+	if got := c.run(t, "return document.documentElement.scrollWidth"); got != "380" {
+		t.Errorf("%s is %s px wide on a screen of 380", name, got)
+	}
+	c.do(t, chromedp.EmulateViewport(1280, 900))
+}
+
+func (c console) shot(t *testing.T, path string) {
+	t.Helper()
+	c.run(t, "await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
+	picture, err := chromedp.Run(c.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(path, picture, 0o644)
+	}
+	if err != nil {
+		t.Errorf("picture of the page: %v", err)
+	}
+}
+
+// artifacts is the folder of what is kept for people to look at.
+func artifacts(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("STOA_ARTIFACTS")
+	if dir == "" {
+		return t.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // it is a string
+	}
+	return string(b)
+}

@@ -1,0 +1,223 @@
+package hub
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// The bounds of a page of tools.
+const (
+	toolsPage    = 50
+	maxToolsPage = 500
+	shownText    = 280 // characters of a description in a list
+)
+
+// toolRow is a tool in a list.
+type toolRow struct {
+	Name        string         `json:"name"` // as on /mcp
+	Upstream    string         `json:"upstream"`
+	Tool        string         `json:"tool"` // as its server calls it
+	Title       string         `json:"title,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Builtin     bool           `json:"builtin,omitempty"`
+	Off         bool           `json:"off,omitempty"`   // its server is switched off
+	Stale       bool           `json:"stale,omitempty"` // its server is not connected; this is what it said last
+	Calls       int64          `json:"calls"`
+	Failed      int64          `json:"failed"`
+	MeanUS      int64          `json:"mean_us"` // a moving average
+	Risk        string         `json:"risk"`
+	Policy      policy.Verdict `json:"policy"`
+}
+
+// risk says in a word what a tool's annotations say that it may do.
+func risk(s *policy.Subject) string {
+	switch {
+	case s.ReadOnly != nil && *s.ReadOnly:
+		return "read-only"
+	case s.Destructive != nil && *s.Destructive:
+		return "destructive"
+	case s.Destructive != nil:
+		return "additive"
+	}
+	return "unsaid"
+}
+
+// toolRow tells of a tool, with its description cut to n characters.
+func (h *Hub) toolRow(it *catalog.Item, snap *catalog.Snapshot, off map[string]bool, rules policy.Rules, n int) toolRow {
+	u := h.pool.Get(it.Upstream)
+	builtin := u != nil && u.Builtin()
+	s := policy.Of(it, builtin)
+	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Off: off[it.Upstream], Risk: risk(&s), Policy: policy.Decide(s, policy.Client, rules)}
+	row.Title, _ = wire.String(wire.Get(it.Shown, "title"))
+	row.Description, _ = wire.String(wire.Get(it.Shown, "description"))
+	if chars := []rune(row.Description); n > 0 && len(chars) > n {
+		row.Description = string(chars[:n]) + "…"
+	}
+	if l := snap.Of(it.Upstream); l != nil {
+		row.Stale = l.Stale
+	}
+	ok, failed := it.Stat.Counts()
+	row.Calls, row.Failed, row.MeanUS = ok+failed, failed, it.Stat.Mean().Microseconds()
+	return row
+}
+
+// switchedOff are the modules and servers that are off for the whole hub. The
+// map is replaced, never changed.
+func (h *Hub) switchedOff() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.off
+}
+
+// toolQuery is which tools are asked for.
+type toolQuery struct {
+	offset, limit  int
+	words          [][]byte // each is in the name or the description; in small letters
+	upstream, risk string
+	sort           string
+}
+
+func toolQueryOf(r *http.Request) (tq toolQuery, err error) {
+	q, err := query(r, "offset", "limit", "filter", "upstream", "risk", "sort")
+	if err != nil {
+		return tq, err
+	}
+	tq = toolQuery{limit: toolsPage, upstream: q.Get("upstream"), risk: q.Get("risk"), sort: cmp.Or(q.Get("sort"), "name")}
+	if text := q.Get("offset"); text != "" {
+		if tq.offset, err = strconv.Atoi(text); err != nil || tq.offset < 0 {
+			return tq, fault.New(fault.InvalidParams, "offset", "%q is no number from 0", text)
+		}
+	}
+	if text := q.Get("limit"); text != "" {
+		if tq.limit, err = strconv.Atoi(text); err != nil || tq.limit < 1 || tq.limit > maxToolsPage {
+			return tq, fault.New(fault.InvalidParams, "limit", "%q is no number from 1 to %d", text, maxToolsPage)
+		}
+	}
+	if _, ok := toolOrders[tq.sort]; !ok {
+		return tq, fault.New(fault.InvalidParams, "sort", "%q is none of name, calls, failed and latency", tq.sort)
+	}
+	if risks := []string{"", "read-only", "additive", "destructive", "unsaid"}; !slices.Contains(risks, tq.risk) {
+		return tq, fault.New(fault.InvalidParams, "risk", "%q is none of %s", tq.risk, strings.Join(risks[1:], ", "))
+	}
+	tq.words = bytes.Fields(bytes.ToLower([]byte(q.Get("filter"))))
+	return tq, nil
+}
+
+// toolOrders are by what a list can be sorted: the most first, then by name.
+var toolOrders = map[string]func(*catalog.Item) int64{
+	"name":    func(*catalog.Item) int64 { return 0 },
+	"calls":   func(it *catalog.Item) int64 { ok, failed := it.Stat.Counts(); return ok + failed },
+	"failed":  func(it *catalog.Item) int64 { _, failed := it.Stat.Counts(); return failed },
+	"latency": func(it *catalog.Item) int64 { return int64(it.Stat.Mean()) },
+}
+
+// matches reports whether the tool is one of those that are asked for.
+func (q *toolQuery) matches(it *catalog.Item) bool {
+	if q.upstream != "" && it.Upstream != q.upstream {
+		return false
+	}
+	if q.risk != "" {
+		if s := policy.Of(it, false); risk(&s) != q.risk {
+			return false
+		}
+	}
+	if len(q.words) == 0 {
+		return true
+	}
+	name := []byte(strings.ToLower(it.Exposed + " " + it.Name))
+	var text []byte
+	for _, w := range q.words {
+		if bytes.Contains(name, w) {
+			continue
+		}
+		if text == nil {
+			said, _ := wire.String(wire.Get(it.Shown, "description"))
+			title, _ := wire.String(wire.Get(it.Shown, "title"))
+			text = []byte(strings.ToLower(title + " " + said))
+		}
+		if !bytes.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// toolPage is a part of the list of tools.
+type toolPage struct {
+	Tools     []toolRow      `json:"tools"`
+	Offset    int            `json:"offset"`
+	Total     int            `json:"total"`     // those that match
+	All       int            `json:"all"`       // those that there are
+	Upstreams map[string]int `json:"upstreams"` // how many each server has
+}
+
+// listTools answers with a part of the tools of all servers.
+func (h *Hub) listTools(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	q, err := toolQueryOf(r)
+	if err != nil {
+		return err
+	}
+	snap := h.cat.Now()
+	page := toolPage{Tools: []toolRow{}, Offset: q.offset, Upstreams: map[string]int{}}
+	type keyed struct {
+		it  *catalog.Item
+		key int64 // read once: calls go on meanwhile
+	}
+	var found []keyed
+	key := toolOrders[q.sort]
+	for _, it := range snap.Items(catalog.Tool) {
+		if !who.Scopes.Allows(it.Upstream) {
+			continue
+		}
+		page.All++
+		page.Upstreams[it.Upstream]++
+		if q.matches(it) {
+			found = append(found, keyed{it, key(it)})
+		}
+	}
+	if q.sort != "name" { // which they come in
+		slices.SortStableFunc(found, func(a, b keyed) int { return cmp.Compare(b.key, a.key) })
+	}
+	page.Total = len(found)
+	off, rules := h.switchedOff(), policyRules(h.config().Policy.Rules)
+	for _, k := range found[min(q.offset, len(found)):min(q.offset+q.limit, len(found))] {
+		page.Tools = append(page.Tools, h.toolRow(k.it, snap, off, rules, shownText))
+	}
+	reply(w, http.StatusOK, page)
+	return nil
+}
+
+// showTool answers with all that is known of a tool.
+func (h *Hub) showTool(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	snap := h.cat.Now()
+	it, err := snap.Find(catalog.Tool, r.PathValue("tool"), func(up string) bool { return who.Scopes.Allows(up) })
+	if err != nil {
+		return err
+	}
+	part := func(name string) json.RawMessage { return wire.Get(it.Shown, name) }
+	reply(w, http.StatusOK, struct {
+		toolRow
+		InputSchema  json.RawMessage `json:"inputSchema"`
+		OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+		Annotations  json.RawMessage `json:"annotations,omitempty"`
+		Notes        []string        `json:"notes,omitempty"` // what is odd about its definition
+		SaveAs       bool            `json:"saveAs"`          // its result can be kept by a name
+		References   bool            `json:"references"`      // @name in its arguments stands for a value
+	}{h.toolRow(it, snap, h.switchedOff(), policyRules(h.config().Policy.Rules), 0), part("inputSchema"), part("outputSchema"), part("annotations"), it.Notes,
+		!it.Handling.NoSaveAs, !it.Handling.NoReferences})
+	return nil
+}
