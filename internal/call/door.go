@@ -11,6 +11,7 @@ package call
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -131,8 +132,9 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 			o.Asked.Agent = hostAgent
 		}
 	}
-	if c.Key != "" {
-		o.Annotate(MetaKey, wire.Quote(c.Key))
+	if key := cmp.Or(c.Key, o.Asked.Key); key != "" {
+		o.Asked.Key = "" // nor is this one that of others
+		o.Annotate(MetaKey, wire.Quote(key))
 	}
 	meta := upstream.Call{Repeat: !isTool, Starting: c.Starting}
 	if isTool {

@@ -174,7 +174,7 @@ func (k *Tasks) work(c *Call) task.Work {
 		Key: strings.ToLower(rand.Text()), Extra: extra,
 	}
 	if c.Item != nil {
-		w.Tool, w.Repeat = c.Item.Name, c.Item.Idempotent
+		w.Tool, w.Repeat = c.Item.Name, c.Item.Idempotent || c.Item.Handling.Keyed
 	}
 	return w
 }

@@ -19,6 +19,7 @@ type Handling struct {
 	ResultSaveAs bool // a result {"result": …, "saveAs": "name"} is kept under that name
 	Envelope     bool // results are envelopes, of which the data is kept
 	Task         Task // when a call becomes a durable task
+	Keyed        bool // the same idempotency key twice is one call, so that one that was cut off may be made again
 }
 
 // Task says when a call becomes a durable task, for clients that know these.

@@ -31,6 +31,9 @@ const durableEnv = "STOA_DURABLE_HUB"
 // durableUp names the address of its upstream, calls of which become tasks.
 const durableUp = "STOA_DURABLE_UPSTREAM"
 
+// durableStore names the address of a store that it shares with others.
+const durableStore = "STOA_DURABLE_STORE"
+
 // durableMain runs a hub until it is killed, if the process was started for
 // that. It ends with its stdin too, so that none outlives the test.
 func durableMain() {
@@ -44,6 +47,9 @@ func durableMain() {
 		s := config.DefaultServer()
 		s.Name, s.Title, s.URL, s.Task = "up", "up", up, config.TaskAlways
 		cfg.Servers = append(cfg.Servers, s)
+	}
+	if url := os.Getenv(durableStore); url != "" {
+		cfg.Store.URL, cfg.Store.Replicas = url, 3
 	}
 	h, err := hub.Open(hub.Options{Config: &cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Ready: func(addresses []string) { fmt.Println("http://" + addresses[0]) }})
@@ -70,6 +76,7 @@ type durable struct {
 	data string
 	log  string // of all its lives
 	up   string // the address of its upstream; empty for none
+	url3 string // the address of a store of three nodes; empty for one of its own
 
 	mu  sync.Mutex
 	url string
@@ -79,10 +86,12 @@ type durable struct {
 
 func newDurable(t *testing.T) *durable { return newDurableOver(t, "") }
 
-func newDurableOver(t *testing.T, up string) *durable {
+func newDurableOver(t *testing.T, up string) *durable { return newDurableOn(t, up, "") }
+
+func newDurableOn(t *testing.T, up, store string) *durable {
 	t.Helper()
 	dir := t.TempDir()
-	d := &durable{data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), up: up}
+	d := &durable{data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), up: up, url3: store}
 	d.start(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -100,7 +109,7 @@ func (d *durable) start(t *testing.T) {
 	}
 	defer log.Close()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up)
+	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up, durableStore+"="+d.url3)
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
 	if err != nil {

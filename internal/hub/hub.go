@@ -339,9 +339,9 @@ func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 
 // drain lets running requests end, then closes what is left.
 func (h *Hub) drain(servers []*http.Server) {
+	h.plans.runs.Quiet() // before calls are cancelled, which would stop their runs
 	h.endpoint.Close()
-	h.plans.runs.Quiet() // the next hub asks again whom a run asks
-	h.desk.Close()       // nobody is waited for
+	h.desk.Close() // nobody is waited for
 	h.chat.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()

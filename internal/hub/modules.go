@@ -93,7 +93,7 @@ func (h *Hub) setModules(cfg *config.Config) error {
 		o := upstream.Options{Name: name, Title: name, Handler: next.modules[name], Builtin: true, Logger: h.logger("modules"),
 			Handling: func(tool string) catalog.Handling { return handling(name, tool) }}
 		if name == modules.PlanName { // a run has its own time
-			o.Timeout, o.MaxTimeout = 25*time.Hour, 25*time.Hour
+			o.Timeout, o.MaxTimeout, o.Linger = 25*time.Hour, 25*time.Hour, 25*time.Hour
 		}
 		put := h.pool.Add
 		if old.modules[name] != nil {
@@ -112,8 +112,9 @@ func (h *Hub) setModules(cfg *config.Config) error {
 // would else take what was put in for references again.
 func handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
-	return catalog.Handling{Envelope: true, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
-		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !strings.HasPrefix(tool, modules.PublishedPrefix)}
+	published := strings.HasPrefix(tool, modules.PublishedPrefix)
+	return catalog.Handling{Envelope: true, Keyed: module == modules.PlanName && (published || tool == "plan_execute"), ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !published}
 }
 
 // switchable lists the modules and servers that a client may use, as they are

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
@@ -42,6 +43,8 @@ func (h *Hub) openPlans(Options) (err error) {
 	p.runs, err = plan.Open(ctx, h.state.store, plan.RunsOptions{
 		Face: func(session string) mcp.Handler { return h.gateway.Stateful(session) },
 		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Logger: h.logger("plan"),
+		Alone: h.cfg.Store.URL == "", // its folder is locked
+		Keep:  func() time.Duration { return h.config().Session.Timeout },
 	})
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func (h *Hub) openPlans(Options) (err error) {
 	h.opened(p.runs.Close)
 	h.state.sessions.Watch(func(c session.Change) {
 		if c.Ended {
-			h.wg.Go(func() { p.runs.EndSession(c.Session.Principal(), c.Session.Name()) })
+			p.runs.SessionEnded(c.Session.Principal(), c.Session.Name())
 		}
 	})
 	if h.state.store == nil {
@@ -190,7 +193,7 @@ func (h *Hub) planTool(ctx context.Context, who *auth.Principal, _, name string)
 	if err != nil {
 		return plan.Tool{}, err
 	}
-	t := plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Input: it.Schema, ReadOnly: it.ReadOnly, Idempotent: it.Idempotent}
+	t := plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Input: it.Schema, ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed}
 	u := h.pool.Get(it.Upstream)
 	if v := policy.Decide(policy.Of(it, u != nil && u.Builtin()), policy.Client, policyRules(h.config().Policy.Rules)); v.Action == policy.Deny {
 		t.Denied = v.Reason

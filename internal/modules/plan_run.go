@@ -126,7 +126,8 @@ func (m planModule) wait(ctx context.Context, req *mcp.Request, run *plan.Run) e
 // follow waits for a run, telling the client how far it is.
 func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run) error {
 	last := -1
-	_, err := run.Wait(ctx, func(s plan.Summary) {
+	// The next hub goes on with a task, so that it waits for the end of this one.
+	_, err := run.Wait(ctx, taskKey(req) != "", func(s plan.Summary) {
 		if s.Done == last || req.Token == nil {
 			return
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,12 +11,16 @@ import (
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
 )
 
 // tell records what a person wants and makes whoever drives look at it.
 func (r *Run) tell(ctx context.Context, e Event) error {
 	r.mu.Lock()
 	err := r.control(ctx, e)
+	if err == nil && e.Type == RunStopping {
+		r.cut()
+	}
 	r.mu.Unlock()
 	if err == nil {
 		r.of.drive(r)
@@ -24,8 +29,21 @@ func (r *Run) tell(ctx context.Context, e Event) error {
 	return err
 }
 
-// control is tell with r.mu held.
+// control is tell with r.mu held. What somebody else writes meanwhile may
+// change what can be done.
 func (r *Run) control(ctx context.Context, e Event) error {
+	for range 8 {
+		if err := r.order(ctx, e); !errors.Is(err, errStale) && !errors.Is(err, errTaken) {
+			if errors.Is(err, errGone) {
+				return fault.New(fault.InvalidArguments, r.id, "the run is forgotten, since its session has ended")
+			}
+			return err
+		}
+	}
+	return &fault.Error{Kind: fault.Unreachable, Subject: r.id, Msg: "the run is being changed", Hint: "Try again in a moment."}
+}
+
+func (r *Run) order(ctx context.Context, e Event) error {
 	if err := r.current(ctx); err != nil {
 		return err
 	}
@@ -43,17 +61,17 @@ func (r *Run) control(ctx context.Context, e Event) error {
 // current makes sure that what is known is what the journal says, where another
 // hub may be driving the run.
 func (r *Run) current(ctx context.Context) error {
-	if r.driven || r.journal.disk == nil {
+	if r.state.Holder == r.of.name || r.journal.disk == nil || r.gone {
 		return nil
 	}
 	last, err := r.journal.disk.log.Last(ctx, r.journal.subject)
-	if err != nil || last.Seq == r.journal.seq {
+	if err == nil && last.Seq == r.journal.seq {
+		return nil
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	r.mu.Unlock()
-	err = r.catchUp(ctx)
-	r.mu.Lock()
-	return err
+	return r.reread(ctx)
 }
 
 func (r *Run) has(step string) error {
@@ -79,19 +97,7 @@ func (r *Run) Pause(ctx context.Context, reason string) error {
 // Stop ends a run. What is under way is cancelled, and what was done is undone
 // if the plan says so.
 func (r *Run) Stop(ctx context.Context, reason string) error {
-	r.mu.Lock()
-	err := r.control(ctx, Event{Type: RunStopping, Status: Stopped, Reason: reason})
-	if err == nil {
-		for _, cancel := range r.busy {
-			cancel()
-		}
-	}
-	r.mu.Unlock()
-	if err == nil {
-		r.of.drive(r)
-		r.poke()
-	}
-	return err
+	return r.tell(ctx, Event{Type: RunStopping, Status: Stopped, Reason: reason})
 }
 
 // Break sets the breakpoints, in place of those before.
@@ -125,18 +131,12 @@ func (r *Run) Retry(ctx context.Context, step string) error {
 // that was not begun.
 func (r *Run) Pin(ctx context.Context, step string, value json.RawMessage) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.has(step); err != nil {
-		return err
-	}
-	if r.state.Steps[step].busy() {
-		return fault.New(fault.InvalidArguments, step, "the step is at work")
-	}
 	d, err := r.journal.put(ctx, value)
+	r.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return r.control(ctx, Event{Type: StepPinned, Step: step, Result: d})
+	return r.tell(ctx, Event{Type: StepPinned, Step: step, Result: d})
 }
 
 // Inspection is what a step would be called with now.
@@ -245,30 +245,34 @@ type Change struct {
 // is. The new one is paused.
 func (r *Runs) Fork(ctx context.Context, run *Run, ch Change) (*Run, error) {
 	run.mu.Lock()
-	created, breaks, pins, err := run.fork(ctx, ch)
+	created, pins, err := run.fork(ctx, ch)
 	run.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, created, ch.Inputs, breaks, pins)
+	return r.begin(ctx, created, ch.Inputs, pins)
 }
 
-// fork makes the first events of a fork. r.mu is held.
-func (r *Run) fork(ctx context.Context, ch Change) (*Created, []Breakpoint, []Event, error) {
+// fork makes what a fork begins with, and the results that it takes over. r.mu
+// is held.
+func (r *Run) fork(ctx context.Context, ch Change) (*Created, map[string]json.RawMessage, error) {
+	if err := r.current(ctx); err != nil {
+		return nil, nil, err
+	}
 	changed := map[string]bool{}
 	for _, step := range slices.Sorted(maps.Keys(ch.Pins)) {
 		if err := r.has(step); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 		changed[step] = true
 	}
 	if ch.From != "" {
 		if err := r.has(ch.From); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 	}
 	if _, problems := CheckInputs(&Plan{Inputs: changedInputs(&r.state.Created.Plan, ch.Inputs)}, ch.Inputs); len(problems) > 0 {
-		return nil, nil, nil, &Problems{problems}
+		return nil, nil, &Problems{problems}
 	}
 	again := r.affected(ch, changed)
 	c := r.state.Created
@@ -277,14 +281,11 @@ func (r *Run) fork(ctx context.Context, ch Change) (*Created, []Breakpoint, []Ev
 		c.Inputs = map[string]Data{}
 	}
 	c.From = &Origin{Run: r.id, At: r.state.N, Reason: ch.Reason}
-	var pins []Event
+	c.Breaks, c.Pinned = r.state.Breaks, nil
+	pins := map[string]json.RawMessage{}
 	for _, id := range r.state.planned {
 		if value, ok := ch.Pins[id]; ok {
-			d, err := r.journal.put(ctx, value)
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			pins = append(pins, Event{Type: StepPinned, Step: id, Result: d, By: "fork"})
+			pins[id] = value
 			continue
 		}
 		if again[id] || r.state.Steps[id].Phase != StepDone {
@@ -292,15 +293,11 @@ func (r *Run) fork(ctx context.Context, ch Change) (*Created, []Breakpoint, []Ev
 		}
 		raw, err := r.result(ctx, id)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		d, err := r.journal.put(ctx, raw)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		pins = append(pins, Event{Type: StepPinned, Step: id, Result: d, By: "fork"})
+		pins[id] = raw
 	}
-	return &c, r.state.Breaks, pins, nil
+	return &c, pins, nil
 }
 
 // changedInputs are the inputs of a plan that are given anew; names that it

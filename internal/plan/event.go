@@ -19,6 +19,7 @@ type Event struct {
 
 	Created *Created     `json:"created,omitempty"`
 	Key     string       `json:"key,omitempty"`     // of Started: goes along with the call
+	Safe    bool         `json:"safe,omitempty"`    // of Started: it may be made again if nobody knows what became of it
 	Items   int          `json:"items,omitempty"`   // of Opened
 	List    *Data        `json:"list,omitempty"`    // of Opened: what a forEach goes through
 	Args    *Data        `json:"args,omitempty"`    // of Started: as they were sent; of Decided: as they were changed
@@ -33,7 +34,7 @@ type Event struct {
 	To      string       `json:"to,omitempty"`      // of Continued with RunTo: the step
 	Breaks  []Breakpoint `json:"breaks,omitempty"`  // of Breaks
 	Status  Status       `json:"status,omitempty"`  // of Stopping and Ended
-	By      string       `json:"by,omitempty"`      // of Taken: which hub; else which person
+	By      string       `json:"by,omitempty"`      // of Created and Taken: which hub; else which person
 }
 
 // EventType is what happened.
@@ -82,6 +83,8 @@ type Created struct {
 	From    *Origin         `json:"from,omitempty"`    // nil: it is no fork
 	Paused  bool            `json:"paused,omitempty"`  // it waits to be told to begin
 	Key     string          `json:"key,omitempty"`     // the same key twice is the same run
+	Breaks  []Breakpoint    `json:"breaks,omitempty"`
+	Pinned  map[string]Data `json:"pinned,omitempty"` // of a fork: results that are taken over, by step
 }
 
 // Origin is the run that another was forked from.

@@ -57,9 +57,16 @@ type journal struct {
 	kept    []Event // where there is no disk, so that the run can be exported
 }
 
-// errTaken means that another hub has written to the journal: it drives the run
-// now.
-var errTaken = errors.New("another hub has taken the run over")
+// What can keep an event from being written.
+var (
+	// errStale means that somebody else has written to the journal. What it
+	// says is known now: decide again.
+	errStale = errors.New("the journal of the run has grown meanwhile")
+	// errTaken means that another hub drives the run now.
+	errTaken = errors.New("another hub has taken the run over")
+	// errGone means that the run is forgotten, as its Session has ended.
+	errGone = errors.New("the run is forgotten")
+)
 
 // append writes an event. It is on disk when append returns without error.
 func (j *journal) append(ctx context.Context, e Event) error {
@@ -80,7 +87,7 @@ func (j *journal) append(ctx context.Context, e Event) error {
 	}
 	var conflict *store.Conflict
 	if errors.As(err, &conflict) {
-		return errTaken
+		return errStale
 	}
 	if err != nil {
 		return err
@@ -102,17 +109,18 @@ func (j *journal) look(ctx context.Context, raw []byte, uncertain error) (uint64
 	case string(last.Data) == string(raw):
 		return last.Seq, nil
 	}
-	return 0, errTaken
+	return 0, errStale
 }
 
 // put makes data of JSON.
 func (j *journal) put(ctx context.Context, raw []byte) (*Data, error) {
+	return j.putOver(ctx, raw, inline)
+}
+
+// putOver is put where what is longer than most becomes a blob.
+func (j *journal) putOver(ctx context.Context, raw []byte, most int) (*Data, error) {
 	d := &Data{Size: len(raw)}
-	if len(raw) <= inline {
-		d.Value = append(json.RawMessage(nil), raw...)
-		return d, nil
-	}
-	if j.disk == nil {
+	if len(raw) <= most || j.disk == nil {
 		d.Value = append(json.RawMessage(nil), raw...)
 		return d, nil
 	}
@@ -188,13 +196,16 @@ func (j *journal) fill(ctx context.Context, e *Event) error {
 		return nil
 	}
 	c := *e.Created
-	c.Inputs = make(map[string]Data, len(e.Created.Inputs))
-	for name, d := range e.Created.Inputs {
-		raw, err := j.get(ctx, &d)
-		if err != nil {
-			return err
+	for _, all := range []*map[string]Data{&c.Inputs, &c.Pinned} {
+		full := make(map[string]Data, len(*all))
+		for name, d := range *all {
+			raw, err := j.get(ctx, &d)
+			if err != nil {
+				return err
+			}
+			full[name] = Data{Value: raw, Size: d.Size}
 		}
-		c.Inputs[name] = Data{Value: raw, Size: d.Size}
+		*all = full
 	}
 	e.Created = &c
 	return nil

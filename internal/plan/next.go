@@ -41,8 +41,6 @@ type Env struct {
 	// Busy says whether a call is under way in this process. One that the
 	// journal has as running and that is not was cut off.
 	Busy func(step string, item int) bool
-	// Repeatable says whether a call that was cut off may be made again.
-	Repeatable func(step string, kind CallKind) bool
 	// Breaks says whether the condition of a breakpoint holds.
 	Breaks func(Breakpoint) bool
 }
@@ -96,7 +94,12 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return time.Duration(s.Created.Options.TimeoutMS)*time.Millisecond - s.Spent(now)
 }
 
-// cutOff finds calls that were under way when the hub ended.
+// maxCuts is how often a call may be made again after the hub ended in the
+// midst of it: it may be what ends the hub.
+const maxCuts = 5
+
+// cutOff finds calls that were under way when the hub ended. In a run that
+// stops none is made again.
 func (n *next) cutOff() {
 	for _, id := range n.s.planned {
 		for i := range n.s.Steps[id].Items {
@@ -107,7 +110,7 @@ func (n *next) cutOff() {
 			switch {
 			case n.env.Busy(id, i):
 				n.busy++
-			case !n.env.Repeatable(id, it.Kind):
+			case !it.Safe || it.Cuts >= maxCuts || n.s.Stopping != "":
 				n.out = append(n.out, Do{What: DoUnknown, Step: id, Item: i, Kind: it.Kind})
 			}
 		}
@@ -136,7 +139,7 @@ func (n *next) failed() bool {
 
 // onError is what happens when a step fails.
 func (s *State) onError(id string) OnError {
-	switch step := s.Created.Plan.Step(id); {
+	switch step := s.step(id); {
 	case step.OnError == Continue:
 		return Continue
 	case step.OnError == Stop || s.Created.Options.StopOnError:
@@ -223,7 +226,7 @@ func (n *next) breaksBefore(id string) string {
 
 // calls finds the calls of a step that can be made.
 func (n *next) calls(id string, st *StepState) {
-	step := n.s.Created.Plan.Step(id)
+	step := n.s.step(id)
 	for i := range st.Items {
 		it := &st.Items[i]
 		do := Do{What: DoCall, Step: id, Item: i, Kind: it.Kind}
@@ -255,7 +258,7 @@ func (n *next) keep() []Do {
 	var out []Do
 	for _, id := range n.s.planned {
 		st := n.s.Steps[id]
-		if st.Phase == StepDone && !st.Kept && len(n.s.Created.Plan.Step(id).Outputs) > 0 {
+		if st.Phase == StepDone && !st.Kept && len(n.s.step(id).Outputs) > 0 {
 			out = append(out, Do{What: DoKeep, Step: id})
 		}
 	}
@@ -275,7 +278,7 @@ func (n *next) over() bool {
 // end says what a run that came to its end is.
 func (s *State) end() Do {
 	for _, id := range s.planned {
-		if s.Steps[id].Phase == StepFailed && s.Created.Plan.Step(id).OnError != Continue {
+		if s.Steps[id].Phase == StepFailed && s.step(id).OnError != Continue {
 			return Do{What: DoEnd, Status: Failed, Step: id, Reason: "step " + id + " failed"}
 		}
 	}
@@ -291,7 +294,7 @@ func (n *next) undo() []Do {
 	}
 	for i := range n.s.order {
 		d := n.s.order[len(n.s.order)-1-i]
-		step := n.s.Created.Plan.Step(d.step)
+		step := n.s.step(d.step)
 		it := &n.s.Steps[d.step].Items[d.item]
 		if !n.s.Created.Plan.Rollback || step.Compensate == nil || it.Phase != ItemDone {
 			continue
@@ -302,7 +305,7 @@ func (n *next) undo() []Do {
 			continue
 		case it.Undo == ItemRunning && n.env.Busy(d.step, d.item):
 			return nil
-		case it.Undo == ItemRunning && !n.env.Repeatable(d.step, UndoCall):
+		case it.Undo == ItemRunning && (!it.UndoSafe || it.UndoCuts >= maxCuts):
 			do.What = DoUnknown
 		case it.Undo == ItemRetry && it.UndoRetry.After(n.env.Now):
 			return []Do{{What: DoWait, Until: it.UndoRetry}}

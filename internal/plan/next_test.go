@@ -73,9 +73,8 @@ func (w *world) add(e Event) {
 
 func (w *world) env() Env {
 	return Env{Now: w.now,
-		Busy:       func(step string, item int) bool { k := key(step, item, ""); return w.busy[k] || w.asking[k] },
-		Repeatable: func(step string, _ CallKind) bool { return w.sure[step] },
-		Breaks:     func(Breakpoint) bool { return true },
+		Busy:   func(step string, item int) bool { k := key(step, item, ""); return w.busy[k] || w.asking[k] },
+		Breaks: func(Breakpoint) bool { return true },
 	}
 }
 
@@ -83,7 +82,7 @@ func (w *world) env() Env {
 // run goes on.
 func (w *world) turn() bool {
 	w.now = w.now.Add(time.Duration(w.r.IntN(50)) * time.Millisecond)
-	if w.r.IntN(40) == 0 && w.kills < 5 {
+	if w.r.IntN(40) == 0 && w.kills < 9 {
 		w.kill()
 	}
 	todo := w.state.Next(w.env())
@@ -162,7 +161,7 @@ func (w *world) do(d Do) {
 		w.add(Event{Type: CallAsked, Step: d.Step, Item: d.Item})
 		w.asking[key(d.Step, d.Item, "")] = true
 	case DoUnknown:
-		if w.sure[d.Step] {
+		if w.sure[d.Step] && w.state.Stopping == "" && st.Items[d.Item].Cuts < maxCuts {
 			w.t.Fatalf("%s may be called again", d.Step)
 		}
 		w.add(Event{Type: CallUnknown, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: &Failure{Message: "?"}})
@@ -180,7 +179,7 @@ func (w *world) do(d Do) {
 			w.t.Fatalf("%s is called again though its result is recorded", k)
 		}
 		w.called[k]++
-		w.add(Event{Type: CallStarted, Step: d.Step, Item: d.Item, Kind: d.Kind, Attempt: st.Items[d.Item].Attempt + 1})
+		w.add(Event{Type: CallStarted, Step: d.Step, Item: d.Item, Kind: d.Kind, Attempt: st.Items[d.Item].Attempt + 1, Safe: w.sure[d.Step]})
 		w.busy[key(d.Step, d.Item, "")] = true
 	}
 }
@@ -227,10 +226,21 @@ func (w *world) kill() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if d := cmp.Diff(w.state.Spent(w.now), again.Spent(w.now)); d != "" {
+		w.t.Fatal(d)
+	}
 	if d := cmp.Diff(w.state, again, cmp.AllowUnexported(State{}, StepState{}, completed{}, links{}), cmpopts.EquateEmpty()); d != "" {
 		w.t.Fatalf("the journal leads to another state:\n%s", d)
 	}
 	w.state = again
+	if w.r.IntN(2) == 0 {
+		spent := w.state.Spent(w.now)
+		w.now = w.now.Add(time.Hour) // before the next hub comes
+		w.add(Event{Type: RunTaken, By: "another"})
+		if w.state.Spent(w.now) > spent {
+			w.t.Fatalf("a run has spent %v, and %v after no hub had it", spent, w.state.Spent(w.now))
+		}
+	}
 }
 
 // person goes on with a run that is paused.
@@ -297,6 +307,9 @@ func (w *world) check(n int) {
 		}
 		for i := range st.Items {
 			it := &st.Items[i]
+			if it.Phase == ItemRunning || it.Undo == ItemRunning {
+				w.t.Fatalf("run %d is %s, but a call of %s is at work", n, w.state.Status, id)
+			}
 			undone := it.Undo == ItemDone || it.Undo == ItemFailed || it.Undo == ItemUnknown
 			must := w.plan.Rollback && w.state.Status != Finished && w.state.Stopping != "" && it.Phase == ItemDone && it.Kind == OwnCall && w.plan.Step(id).Compensate != nil
 			if must != undone && it.Kind == OwnCall {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -278,38 +277,6 @@ func TestTakenUp(t *testing.T) {
 	}
 	if got := s.called(); got != `echo {"x":{"set":1}}` {
 		t.Errorf("called %s", got)
-	}
-}
-
-// TestTwoHubs has two hubs on one store: one drives a run, and the other takes
-// it up when the first is gone.
-func TestTwoHubs(t *testing.T) {
-	s := newStage(t)
-	run := s.start(`{"steps":[{"id":"a","tool":"look","args":{"gate":"g"}}]}`)
-	s.until("it is at work", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.now == 1 })
-	other, err := plan.Open(t.Context(), s.store, s.options())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	other.Resume()
-	second, err := other.Find(s.who, "test", run.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	quiet := time.Now().Add(time.Second)
-	s.until("the lease keeps the other from calling", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.calls) > 1 {
-			t.Fatal("both hubs drive the run")
-		}
-		return time.Now().After(quiet)
-	})
-	s.runs.Close()
-	s.gate("g") <- 1
-	if v := s.wait(second); v.Status != plan.Finished {
-		t.Error(states(v))
 	}
 }
 

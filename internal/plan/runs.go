@@ -37,7 +37,11 @@ type RunsOptions struct {
 	Events    *event.Bus    // nil: none
 	Logger    *slog.Logger  // nil: discard
 	Lease     time.Duration // how long a hub that died keeps its runs; 0: 10 s
+	Alone     bool          // no other hub can use the store, so that one that died keeps nothing
 	Max       int           // runs that are kept of one Session; 0: 1,000
+	// Keep is how long a run that is over is kept whose Session holds nothing,
+	// so that no end of it is told; 0: for ever.
+	Keep func() time.Duration
 }
 
 // Runs are the runs of a hub.
@@ -49,10 +53,16 @@ type Runs struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	going  context.Context // ended by hush when nothing more is begun
+	hush   context.CancelFunc
+	last   uint64 // of the log, when it was read
+	follow sync.Once
 
-	mu      sync.Mutex
-	all     map[string]*Run
-	closing bool
+	mu       sync.Mutex
+	all      map[string]*Run
+	keys     map[string]*Run          // by owner and key
+	starting map[string]chan struct{} // keys of which a run is being begun
+	closing  bool
 }
 
 // Summary is what is known of a run at a glance.
@@ -79,8 +89,9 @@ func Open(ctx context.Context, st *store.Store, o RunsOptions) (*Runs, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Runs{o: o, name: rand.Text(), all: map[string]*Run{}}
+	r := &Runs{o: o, name: rand.Text(), all: map[string]*Run{}, keys: map[string]*Run{}, starting: map[string]chan struct{}{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.going, r.hush = context.WithCancel(r.ctx)
 	if st == nil {
 		return r, nil
 	}
@@ -114,11 +125,14 @@ func (r *Runs) read(ctx context.Context) error {
 			broken[id] = true
 			r.o.Logger.Error("the journal of a run cannot be used", "run", id, "seq", e.Seq, "err", err)
 		}
-		run.journal.seq = e.Seq
+		run.journal.seq, r.last = e.Seq, e.Seq
 		return nil
 	})
 	for id := range broken {
 		delete(r.all, id)
+	}
+	for _, run := range r.all {
+		r.index(run)
 	}
 	if err != nil {
 		return fmt.Errorf("read the journals of runs: %w", err)
@@ -127,7 +141,7 @@ func (r *Runs) read(ctx context.Context) error {
 }
 
 func (r *Runs) newRun(id, sess string) *Run {
-	return &Run{id: id, of: r, state: &State{}, journal: journal{disk: r.disk, session: sess, subject: subjectOf(sess, id)}, wake: make(chan struct{}, 1), changed: make(chan struct{}), busy: map[string]context.CancelFunc{}}
+	return &Run{id: id, of: r, state: &State{}, journal: journal{disk: r.disk, session: sess, subject: subjectOf(sess, id)}, wake: make(chan struct{}, 1), changed: make(chan struct{}), busy: map[at]context.CancelFunc{}, cache: map[string]json.RawMessage{}, lists: map[string][][]byte{}}
 }
 
 // Start is what a run begins with.
@@ -160,16 +174,18 @@ func (p *Problems) Error() string {
 // Start begins a run, after all that can be checked has been.
 func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
 	if s.Key != "" {
-		if run := r.byKey(s); run != nil {
-			return run, nil
+		run, done, err := r.byKey(ctx, s)
+		if run != nil || err != nil {
+			return run, err
 		}
+		defer done()
 	}
 	inputs, err := r.Check(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	created := &Created{Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}}
-	return r.begin(ctx, created, inputs, s.Breaks, nil)
+	created := &Created{Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
+	return r.begin(ctx, created, inputs, nil)
 }
 
 // Check says everything that would keep a run from being made, and returns its
@@ -227,23 +243,31 @@ func isInput(p *Plan, pointer string) bool {
 
 func newID() string { return "run_" + rand.Text()[:20] }
 
-// begin writes the first events of a run and drives it.
-func (r *Runs) begin(ctx context.Context, c *Created, inputs map[string]json.RawMessage, breaks []Breakpoint, then []Event) (*Run, error) {
+// begin writes the first event of a run and drives it. pins are results that
+// are taken over, by step.
+func (r *Runs) begin(ctx context.Context, c *Created, inputs, pins map[string]json.RawMessage) (*Run, error) {
 	sess, err := r.session(c.Owner, c.Session)
 	if err != nil {
 		return nil, err
 	}
 	run := r.newRun(c.Run, sess.ID())
-	for name, raw := range inputs {
-		d, err := run.journal.put(ctx, raw)
-		if err != nil {
-			return nil, err
+	// All of it is one entry, which has room for so much of each.
+	most := min(inline, store.MaxEntry/4/max(len(inputs)+len(pins), 1))
+	put := func(into map[string]Data, from map[string]json.RawMessage) error {
+		for name, raw := range from {
+			d, err := run.journal.putOver(ctx, raw, most)
+			if err != nil {
+				return err
+			}
+			into[name] = *d
 		}
-		c.Inputs[name] = *d
+		return nil
 	}
-	first := append([]Event{{Type: RunCreated, Created: c}}, then...)
-	if len(breaks) > 0 {
-		first = append(first, Event{Type: RunBreaks, Breaks: breaks})
+	if len(pins) > 0 {
+		c.Pinned = map[string]Data{}
+	}
+	if err := cmp.Or(put(c.Inputs, inputs), put(c.Pinned, pins)); err != nil {
+		return nil, err
 	}
 	r.mu.Lock()
 	if r.closing {
@@ -253,34 +277,64 @@ func (r *Runs) begin(ctx context.Context, c *Created, inputs map[string]json.Raw
 	r.all[run.id] = run
 	r.mu.Unlock()
 	run.mu.Lock()
-	for _, e := range first {
-		if err = run.record(ctx, e); err != nil {
-			break
-		}
+	if err = run.record(ctx, Event{Type: RunCreated, Created: c, By: r.name}); err != nil {
+		run.leave()
 	}
 	run.mu.Unlock()
 	if err != nil {
-		r.mu.Lock()
-		delete(r.all, run.id)
-		r.mu.Unlock()
+		r.drop(context.WithoutCancel(ctx), run) // what nobody was told of must not be taken up
 		return nil, err
 	}
+	r.index(run)
 	r.drive(run)
 	r.trim(run)
 	return run, nil
 }
 
-// byKey finds the run that was begun with a key.
-func (r *Runs) byKey(s Start) *Run {
-	for _, run := range r.list() {
-		run.mu.Lock()
-		c := run.state.Created
-		run.mu.Unlock()
-		if c.Key == s.Key && c.Owner == s.Who.Name && c.Session == s.Session {
-			return run
+func keyOf(owner, key string) string { return owner + "\x00" + key }
+
+// index makes a run be found by its key.
+func (r *Runs) index(run *Run) {
+	run.mu.Lock()
+	c := &run.state.Created
+	key, owner := c.Key, c.Owner
+	run.mu.Unlock()
+	if key == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[keyOf(owner, key)] = run
+}
+
+// byKey finds the run that was begun with a key, once whoever begins one with
+// it has done so. If there is none, the caller is who begins it, until done.
+func (r *Runs) byKey(ctx context.Context, s Start) (run *Run, done func(), err error) {
+	key := keyOf(s.Who.Name, s.Key)
+	for {
+		r.mu.Lock()
+		run, other := r.keys[key], r.starting[key]
+		if run == nil && other == nil {
+			mine := make(chan struct{})
+			r.starting[key] = mine
+			r.mu.Unlock()
+			return nil, func() {
+				r.mu.Lock()
+				delete(r.starting, key)
+				r.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		r.mu.Unlock()
+		if run != nil {
+			return run, nil, nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
 		}
 	}
-	return nil
 }
 
 // session returns the Session of a run. It need not hold anything yet.
@@ -342,91 +396,10 @@ func (r *Runs) All(match func(Summary) bool) []*Run {
 			out = append(out, run)
 		}
 	}
-	slices.SortFunc(out, func(a, b *Run) int {
-		x, y := a.Summary(), b.Summary()
-		return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID))
-	})
+	began := make(map[*Run]time.Time, len(out))
+	for _, run := range out {
+		began[run] = run.Summary().Began
+	}
+	slices.SortFunc(out, func(a, b *Run) int { return cmp.Or(began[b].Compare(began[a]), cmp.Compare(a.id, b.id)) })
 	return out
-}
-
-// trim forgets the oldest runs of a Session that are over, beyond the bound.
-func (r *Runs) trim(run *Run) {
-	s := run.Summary()
-	all := r.Of(s.Principal, s.Session)
-	for i := len(all) - 1; i >= r.o.Max; i-- {
-		if all[i].Summary().Status.Over() {
-			r.forget(all[i])
-		}
-	}
-}
-
-func (r *Runs) forget(run *Run) {
-	r.mu.Lock()
-	delete(r.all, run.id)
-	r.mu.Unlock()
-	if r.disk != nil {
-		if err := r.disk.log.Purge(r.ctx, run.journal.subject); err != nil {
-			r.o.Logger.Warn("forget a run", "run", run.id, "err", err)
-		}
-	}
-}
-
-// EndSession forgets the runs of a Session that has ended.
-func (r *Runs) EndSession(principal, name string) {
-	id := session.ID(principal, name)
-	for _, run := range r.Of(principal, name) {
-		r.forget(run)
-	}
-	if r.disk != nil {
-		if err := r.disk.blobs.Purge(r.ctx, id); err != nil {
-			r.o.Logger.Warn("forget the data of runs", "session", name, "err", err)
-		}
-	}
-}
-
-// Resume drives the runs that were not over when the hub ended.
-func (r *Runs) Resume() {
-	for _, run := range r.list() {
-		if !run.Summary().Status.Over() {
-			r.drive(run)
-		}
-	}
-}
-
-// Quiet begins nothing more: what is not done is for the next hub. Calls that
-// are under way go on.
-func (r *Runs) Quiet() {
-	r.mu.Lock()
-	r.closing = true
-	r.mu.Unlock()
-	for _, run := range r.list() {
-		run.poke()
-	}
-}
-
-// Drain is Quiet that lets calls that are under way end.
-func (r *Runs) Drain(ctx context.Context) {
-	r.Quiet()
-	idle := make(chan struct{})
-	go func() { r.wg.Wait(); close(idle) }()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
-}
-
-// Close ends what runs: a call that is cut off is one of which nobody knows.
-func (r *Runs) Close() {
-	r.mu.Lock()
-	r.closing = true
-	r.mu.Unlock()
-	r.cancel()
-	r.wg.Wait()
-}
-
-// Closing says whether the hub is stopping.
-func (r *Runs) Closing() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closing
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type stage struct {
 	desk     *policy.Desk
 	runs     *plan.Runs
 	who      *auth.Principal
+	left     atomic.Bool // its token is not valid any more
 
 	mu    sync.Mutex
 	calls []string            // the tools as they were called, with their arguments
@@ -73,10 +75,10 @@ func (s *stage) open() {
 func (s *stage) options() plan.RunsOptions {
 	m := s.module()
 	return plan.RunsOptions{
-		Face: func(string) mcp.Handler { return m },
+		Face: func(string) mcp.Handler { return late{s, m} },
 		Find: func(_ context.Context, _ *auth.Principal, _, name string) (plan.Tool, error) {
 			switch name {
-			case "echo", "fail", "gate", "undo", "lose":
+			case "echo", "fail", "gate", "undo", "lose", "rant", "late":
 				return plan.Tool{Name: name}, nil
 			case "look", "peek":
 				return plan.Tool{Name: name, ReadOnly: true}, nil
@@ -85,13 +87,19 @@ func (s *stage) options() plan.RunsOptions {
 			}
 			return plan.Tool{}, fault.New(fault.UnknownTool, name, "there is no tool %s", name)
 		},
-		Principal: func(string) *auth.Principal { return s.who },
-		Sessions:  s.sessions, Desk: s.desk, Lease: 2 * time.Second,
+		Principal: func(string) *auth.Principal {
+			if s.left.Load() {
+				return nil
+			}
+			return s.who
+		},
+		Sessions: s.sessions, Desk: s.desk, Lease: 2 * time.Second, Max: 20, Keep: func() time.Duration { return time.Hour },
 	}
 }
 
 // module has the tools: echo says what it is given, fail fails as often as it
-// is told, gate and look wait for their gate, lose loses its upstream.
+// is told, gate and look wait for their gate, lose loses its upstream, rant
+// says no at length, and late says yes when nobody wants to know any more.
 func (s *stage) module() mcp.Handler {
 	tool := func(name string, run func(ctx context.Context, args json.RawMessage) (any, error)) modules.Tool {
 		return modules.Tool{Name: name, Title: name, Input: `{"type":"object"}`, Run: func(ctx context.Context, req *mcp.Request, args json.RawMessage) (any, error) {
@@ -127,9 +135,28 @@ func (s *stage) module() mcp.Handler {
 		}
 	}
 	return modules.New("t", "", nil, tool("echo", echo), tool("undo", echo), tool("peek", fail), tool("fail", fail), tool("gate", gate), tool("look", gate),
+		tool("rant", func(context.Context, json.RawMessage) (any, error) {
+			return modules.Answer{Data: 0, Error: strings.Repeat("no! ", 300_000)}, nil
+		}),
+		tool("late", gate),
 		tool("lose", func(context.Context, json.RawMessage) (any, error) {
 			return nil, fault.New(fault.UpstreamLost, "t", "the connection ended")
 		}))
+}
+
+// late is a face whose tool late does not hear that it is to end, and answers
+// then.
+type late struct {
+	s *stage
+	mcp.Handler
+}
+
+func (l late) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	if name, _ := req.Text("name"); name == "late" {
+		defer context.AfterFunc(ctx, func() { l.s.gate("late") <- 1 })()
+		ctx = context.WithoutCancel(ctx)
+	}
+	return l.Handler.Handle(ctx, req)
 }
 
 func (s *stage) gate(name string) chan int {
@@ -147,11 +174,7 @@ func (s *stage) begin(name string, args json.RawMessage, req *mcp.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, name+" "+string(args))
-	for _, f := range req.Meta {
-		if string(f.Name) == "stoa/idempotencyKey" {
-			s.keys = append(s.keys, string(f.Value))
-		}
-	}
+	s.keys = append(s.keys, req.Key)
 	s.now++
 	s.most = max(s.most, s.now)
 }
@@ -199,7 +222,7 @@ func (s *stage) wait(run *plan.Run) plan.View {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := run.Wait(ctx, nil); err != nil {
+	if _, err := run.Wait(ctx, false, nil); err != nil {
 		v, _ := run.View(s.t.Context(), plan.Look{Results: true})
 		s.t.Fatalf("%v\n%+v", err, v)
 	}

@@ -21,16 +21,18 @@ type State struct {
 	Failure  *Failure      // why it failed
 	Began    time.Time     // when it was created
 	Ended    time.Time     // zero while it is not over
-	Rested   time.Duration // how long it was paused, in all
+	Rested   time.Duration // how long it was paused, or in no hub, in all
 	Holder   string        // the hub that drives it
 
+	last    time.Time // of the last event
 	mode    Mode
 	to      string          // of RunTo
 	single  string          // of OneStep: the step that was begun
 	passed  map[string]bool // breakpoints that were gone on from
 	order   []completed     // calls that may have to be undone, as they were completed
 	links   map[string]links
-	planned []string // the steps, in their order
+	planned []string         // the steps, in their order
+	steps   map[string]*Step // the plan's
 }
 
 // Pause is where and why a run is paused.
@@ -79,7 +81,7 @@ func (s *State) Apply(e Event) error {
 	if err != nil {
 		return fmt.Errorf("event %d, %s %s: %w", e.N, e.Type, e.Step, err)
 	}
-	s.N = e.N
+	s.N, s.last = e.N, e.Time
 	return nil
 }
 
@@ -101,6 +103,9 @@ func (s *State) apply(e Event) error {
 		return s.create(e)
 	case RunTaken:
 		s.Holder = e.By
+		if away := e.Time.Sub(s.last); s.Pause == nil && !s.Status.Over() && away > 0 {
+			s.Rested += away // nobody could go on with it
+		}
 	case RunBreaks:
 		s.Breaks = e.Breaks
 		s.passed = map[string]bool{}
@@ -133,13 +138,17 @@ func (s *State) create(e Event) error {
 		return errors.New("it says nothing of the run")
 	}
 	s.Created, s.Began, s.Status, s.mode = *e.Created, e.Time, Running, ToBreak
-	s.Steps, s.passed, s.links = map[string]*StepState{}, map[string]bool{}, map[string]links{}
+	s.Steps, s.passed, s.links, s.steps = map[string]*StepState{}, map[string]bool{}, map[string]links{}, map[string]*Step{}
+	s.Holder, s.Breaks = e.By, e.Created.Breaks
 	p := &s.Created.Plan
 	own := p.owners()
 	for i := range p.Steps {
 		step := &p.Steps[i]
-		s.planned = append(s.planned, step.ID)
+		s.planned, s.steps[step.ID] = append(s.planned, step.ID), step
 		s.Steps[step.ID] = &StepState{Phase: StepPending, each: step.ForEach != nil, fallback: step.Fallback != nil}
+		if d, ok := e.Created.Pinned[step.ID]; ok {
+			s.Steps[step.ID].Phase, s.Steps[step.ID].Pinned = StepDone, &d
+		}
 		s.links[step.ID] = p.linksOf(own, step)
 	}
 	if e.Created.Paused {
@@ -206,6 +215,9 @@ func (s *State) applyStep(e Event) error {
 	case StepSkipped:
 		return st.skip(e)
 	case StepPinned:
+		if st.busy() {
+			return errors.New("it is at work")
+		}
 		st.Phase, st.Pinned, st.Kept = StepDone, e.Result, false
 		return nil
 	case StepAgain:
@@ -242,6 +254,9 @@ func (s *State) Spent(now time.Time) time.Duration {
 	}
 	return d
 }
+
+// step is that of the plan.
+func (s *State) step(id string) *Step { return s.steps[id] }
 
 // Order is the ids of the steps, as the plan has them.
 func (s *State) Order() []string { return s.planned }

@@ -47,6 +47,8 @@ type ItemState struct {
 	Took    time.Duration
 	Ask     string // the id of the approval that is waited for
 	Key     string // of the last call
+	Safe    bool   // the last call may be made again
+	Cuts    int    // how often the hub ended in the midst of it
 	Edited  *Data  // arguments as a person changed them
 	Allowed bool   // a person allowed it
 
@@ -54,6 +56,9 @@ type ItemState struct {
 	UndoTries int
 	UndoRetry time.Time
 	UndoError *Failure
+	UndoKey   string
+	UndoSafe  bool
+	UndoCuts  int
 }
 
 // ItemPhase is how far a call is.
@@ -185,10 +190,13 @@ func (it *ItemState) apply(e Event) error {
 			return fmt.Errorf("attempt %d cannot follow attempt %d", e.Attempt, it.Attempt)
 		}
 		if e.Kind != it.Kind {
-			it.Tries = 0
+			it.Tries, it.Cuts = 0, 0
+		}
+		if it.Phase == ItemRunning {
+			it.Cuts++
 		}
 		it.Phase, it.Kind, it.Attempt, it.Tries, it.Retry = ItemRunning, e.Kind, e.Attempt, it.Tries+1, time.Time{}
-		it.Args, it.Key, it.Began = e.Args, e.Key, e.Time
+		it.Args, it.Key, it.Safe, it.Began = e.Args, e.Key, e.Safe, e.Time
 	case CallDone:
 		value := e.Kind == FallbackCall && it.Phase == ItemFailed // a fallback that is a value
 		if it.Phase != ItemRunning && !value {
@@ -224,7 +232,10 @@ func (it *ItemState) undo(e Event) error {
 		if it.Undo == ItemDone || it.Undo == ItemFailed || it.Undo == ItemUnknown {
 			return fmt.Errorf("the undoing is %s", it.Undo)
 		}
-		it.Undo, it.UndoTries, it.UndoRetry = ItemRunning, it.UndoTries+1, time.Time{}
+		if it.Undo == ItemRunning {
+			it.UndoCuts++
+		}
+		it.Undo, it.UndoTries, it.UndoRetry, it.UndoKey, it.UndoSafe = ItemRunning, it.UndoTries+1, time.Time{}, e.Key, e.Safe
 		it.Attempt = max(it.Attempt, e.Attempt)
 		return nil
 	case CallDone, CallFailed, CallUnknown:

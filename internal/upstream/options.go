@@ -36,6 +36,7 @@ type Options struct {
 	Era        mcp.Era       // the only era to speak; 0 means to find out
 	Timeout    time.Duration // for an answer, from the start of execution; progress extends it; 0 means 30 s
 	MaxTimeout time.Duration // for an answer, whatever progress says; 0 means 10 min
+	Linger     time.Duration // for calls that run when it is replaced or taken out; 0 means 10 s
 	Retries    *int          // how often a request is sent again where that does no harm; nil means once
 	Probe      time.Duration // for the answer to the first modern request; 0 means 3 s
 	Connect    time.Duration // for the handshake; 0 means 30 s

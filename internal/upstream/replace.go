@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -59,7 +60,7 @@ func (p *Pool) Retire(name string) {
 
 // retire lets the running calls of an upstream end, then ends it.
 func (p *Pool) retire(u *Upstream) {
-	ctx, cancel := context.WithTimeout(p.ctx, retireTime)
+	ctx, cancel := context.WithTimeout(p.ctx, cmp.Or(u.opts.Linger, retireTime))
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()

@@ -1,0 +1,325 @@
+package hub_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+// planPeer is the upstream of plans. It outlives all hubs and notes every
+// request: once bears no repetition, again and undo do, no fails.
+func planPeer(t *testing.T) *peer.HTTPServer {
+	compute := peer.Behaviour{Kind: peer.Compute}
+	repeatable := func(name string) peer.Tool {
+		return peer.Tool{Name: name, Behaviour: compute, RawDefinition: peer.Raw(`{"name":"` + name + `","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}`)}
+	}
+	return peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{
+		{Name: "once", Behaviour: compute}, repeatable("again"), repeatable("undo"),
+		{Name: "no", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"resultType":"complete","content":[{"type":"text","text":"not today"}],"isError":true}`}},
+	}})
+}
+
+// randomPlan makes a plan of which every call says whose it is.
+func randomPlan(r *rand.Rand, name string) *plan.Plan {
+	p := &plan.Plan{Title: name, Rollback: r.IntN(3) == 0, Inputs: []plan.Input{{Name: "list", Default: json.RawMessage([]string{`[]`, `[1]`, `[1,2,3]`}[r.IntN(3)])}}}
+	text := func(v any) json.RawMessage {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	}
+	for i := range 1 + r.IntN(6) {
+		s := plan.Step{ID: fmt.Sprintf("step_%d", i+1), Tool: []string{"up__once", "up__again", "up__again"}[r.IntN(3)], BackoffMS: 10}
+		args := map[string]any{"seconds": float64(r.IntN(60)) / 1000, "of": name}
+		if i > 0 && r.IntN(2) == 0 {
+			args["from"] = fmt.Sprintf("@step_%d", 1+r.IntN(i))
+		}
+		if i > 0 && r.IntN(4) == 0 {
+			s.After = []string{fmt.Sprintf("step_%d", 1+r.IntN(i))}
+		}
+		if r.IntN(5) == 0 {
+			s.ForEach = &plan.ForEach{In: "@list", As: "item"}
+			args["item"] = "@item"
+		}
+		if r.IntN(3) == 0 {
+			s.Outputs = []string{fmt.Sprintf("out%d", i)}
+		}
+		if r.IntN(8) == 0 {
+			s.Tool = "up__no"
+			s.OnError = []plan.OnError{plan.Stop, plan.Continue, plan.FallBack}[r.IntN(3)]
+			if s.OnError == plan.FallBack {
+				s.Fallback = &plan.Fallback{Tool: "up__again", Args: text(map[string]any{"of": name})}
+			}
+		}
+		s.Args = text(args)
+		if r.IntN(3) == 0 {
+			s.Compensate = &plan.Invocation{Tool: "up__undo", Args: text(map[string]any{"of": name})}
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	r.Shuffle(len(p.Steps), func(i, j int) { p.Steps[i], p.Steps[j] = p.Steps[j], p.Steps[i] })
+	return p
+}
+
+// planner runs plans through hubs that are killed under it, each in a session
+// of its own.
+type planner struct {
+	d     func() *durable // the hub to speak to
+	http  *http.Client
+	rnd   *rand.Rand
+	begun *atomic.Int64
+	names []string
+}
+
+func (p *planner) step() error {
+	name := fmt.Sprintf("p%d", nextName.Add(1))
+	raw, err := json.Marshal(randomPlan(p.rnd, name))
+	if err != nil {
+		return err
+	}
+	p.names = append(p.names, name)
+	_, err = p.d().tool(p.http, name, "plan_execute", `{"plan":`+string(raw)+`,"options":{"retries":1},"maxParallel":3}`)
+	switch {
+	case err == nil:
+	case !errors.Is(err, errRefused): // nobody knows whether it was begun
+		return p.wait()
+	case !mayBeRefused(err.Error()):
+		return err
+	}
+	p.begun.Add(1)
+	return nil
+}
+
+// wait waits until a hub answers again.
+func (p *planner) wait() error {
+	end := time.Now().Add(hubtest.Patience)
+	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
+		_, err := p.d().tool(p.http, "nobody", "context_list", `{}`)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("no hub answers: %w", err)
+		}
+	}
+}
+
+// mayBeRefused says whether a run may have ended, or not begun, with that.
+func mayBeRefused(text string) bool {
+	for _, why := range []string{"is failed: step ", "not been reached yet", "the hub is stopping", "cannot be called", "store"} {
+		if strings.Contains(text, why) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled waits until no run goes on any more.
+func (p *planner) settled(t *testing.T, patience time.Duration) {
+	t.Helper()
+	for _, name := range p.names {
+		end := time.Now().Add(patience)
+		var got string
+		for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
+			a, err := p.d().tool(p.http, name, "plan_status", `{"sessionId":"current"}`)
+			if err != nil && strings.Contains(err.Error(), "the session has no run") {
+				break // it was not begun
+			}
+			var v struct{ Run plan.View }
+			if err == nil {
+				err = json.Unmarshal(a.Data, &v)
+			}
+			got = fmt.Sprint(string(v.Run.Status), " ", err)
+			if err == nil && (v.Run.Status.Over() || v.Run.Status == plan.Paused) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the run of %s does not end: %s", name, got)
+			}
+		}
+	}
+}
+
+// planTally is what the journals say of all runs.
+type planTally struct{ runs, done, failed, unsure, calls, again int }
+
+// checkJournals holds the journals against what the upstream was sent: every
+// request was noted before it was sent, none was made after its result was
+// recorded, what bears no repetition was sent once, and every run is over or
+// says truly why it is not.
+func checkJournals(t *testing.T, st *store.Store, web *peer.HTTPServer) (sum planTally) {
+	t.Helper()
+	l, err := st.Log(t.Context(), store.LogOptions{Name: "plan", Subjects: []string{"evt.plan.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	journals := map[string][]plan.Event{}
+	if err := l.Scan(t.Context(), "", 0, func(e store.Entry) error {
+		var ev plan.Event
+		if err := json.Unmarshal(e.Data, &ev); err != nil {
+			return err
+		}
+		journals[e.Subject] = append(journals[e.Subject], ev)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]int{}
+	for _, r := range web.Requests() {
+		if r.Method != "tools/call" {
+			continue
+		}
+		_, key, _ := bytes.Cut(r.Body, []byte(`"stoa/idempotencyKey":"`))
+		key, _, _ = bytes.Cut(key, []byte(`"`))
+		sent[string(key)]++
+		sum.calls++
+	}
+	for subject, events := range journals {
+		s, err := plan.Replay(events)
+		if err != nil {
+			t.Errorf("%s: %v", subject, err)
+			continue
+		}
+		sum.runs++
+		checkRun(t, s, events, sent, &sum)
+	}
+	for key, n := range sent {
+		t.Errorf("%d calls under %q are in no journal", n, key)
+	}
+	return sum
+}
+
+// checkRun holds one journal to what was sent, and takes it off.
+func checkRun(t *testing.T, s *plan.State, events []plan.Event, sent map[string]int, sum *planTally) {
+	t.Helper()
+	type call struct {
+		step string
+		item int
+		kind plan.CallKind
+	}
+	begun, done, key := map[string]int{}, map[call]bool{}, map[call]string{}
+	for _, e := range events {
+		c := call{e.Step, e.Item, e.Kind}
+		switch e.Type {
+		case plan.CallStarted:
+			begun[e.Key]++
+			key[c] = e.Key
+			if done[c] {
+				t.Errorf("%s: %v is called after its result was recorded", s.Created.Run, c)
+			}
+		case plan.CallDone:
+			done[c] = true
+			if key[c] != "" && sent[key[c]] == 0 {
+				t.Errorf("%s: %v is recorded and was never sent", s.Created.Run, c)
+			}
+		}
+	}
+	for k, n := range begun {
+		if sent[k] > n {
+			t.Errorf("%s: %s was begun %d times and sent %d times", s.Created.Run, k, n, sent[k])
+		}
+		if sent[k] > 1 {
+			sum.again++
+			id := strings.Split(k, ".")[1]
+			if tool := s.Created.Plan.Step(id).Tool; tool == "up__once" && !strings.Contains(fmt.Sprint(key), "undo") {
+				t.Errorf("%s: %s bears no repetition and was sent %d times", s.Created.Run, k, sent[k])
+			}
+		}
+		delete(sent, k)
+	}
+	switch s.Status {
+	case plan.Finished:
+		sum.done++
+	case plan.Failed:
+		sum.failed++
+		if s.Failure == nil || !strings.Contains(s.Failure.Message, "not today") {
+			t.Errorf("%s failed without a true reason: %+v", s.Created.Run, s.Failure)
+		}
+	case plan.Paused:
+		sum.unsure++
+		id := s.Pause.Step
+		if st := s.Steps[id]; st == nil || len(st.Items) == 0 || !strings.Contains(s.Pause.Reason, "not known") || !anyUnknown(st) {
+			t.Errorf("%s is paused without a true reason: %+v", s.Created.Run, s.Pause)
+		}
+	default:
+		t.Errorf("%s is %s", s.Created.Run, s.Status)
+	}
+}
+
+// anyUnknown says whether nobody knows what became of a call that bears no
+// repetition, or that was cut off too often.
+func anyUnknown(st *plan.StepState) bool {
+	for i := range st.Items {
+		if it := &st.Items[i]; it.Phase == plan.ItemUnknown && (!it.Safe || it.Cuts > 4) {
+			return true
+		}
+	}
+	return false
+}
+
+// planners begin runs until so many were begun.
+func planners(t *testing.T, n int, wanted int64, d func() *durable) (all []*planner, begun *atomic.Int64, wait func()) {
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	begun = &atomic.Int64{}
+	var wg sync.WaitGroup
+	for i := range n {
+		p := &planner{d: d, http: &http.Client{Transport: &http.Transport{}}, rnd: rand.New(rand.NewPCG(seed, uint64(i))), begun: begun}
+		all = append(all, p)
+		t.Cleanup(p.http.CloseIdleConnections)
+		wg.Go(func() {
+			for begun.Load() < wanted {
+				if err := p.step(); err != nil {
+					t.Errorf("planner %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	return all, begun, wg.Wait
+}
+
+// TestKilledHubWithPlans kills the hub at random moments under runs of random
+// plans. Every run completes or stops with a true reason, no recorded call is
+// made again, and none is lost.
+func TestKilledHubWithPlans(t *testing.T) {
+	wanted, kills := int64(soak(60, 1000)), soak(6, 80)
+	web := planPeer(t)
+	d := newDurableOver(t, web.URL)
+	all, begun, wait := planners(t, 6, wanted, func() *durable { return d })
+	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 99))
+	for i := range kills {
+		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
+		hubtest.Eventually(t, "so many are begun", func() bool { return begun.Load() >= at || t.Failed() })
+		d.kill(t)
+		d.start(t)
+	}
+	wait()
+	d.kill(t)
+	d.start(t)
+	for _, p := range all {
+		p.settled(t, hubtest.Patience)
+	}
+	d.stop(t)
+	sum := checkJournals(t, storetest.Open(t, store.Options{Dir: hub.StoreDir(d.data)}), web)
+	if sum.runs == 0 || sum.done == 0 {
+		t.Errorf("it shows nothing: %+v", sum)
+	}
+	t.Logf("%+v, %d kills", sum, kills+1)
+}

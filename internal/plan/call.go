@@ -1,0 +1,284 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/envelope"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// call begins a call.
+func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
+	s := r.state.step(d.Step)
+	it := &r.state.Steps[d.Step].Items[d.Item]
+	if d.Kind == FallbackCall && s.Fallback.Value != nil {
+		return r.fallBack(ctx, d, s.Fallback.Value)
+	}
+	tool, args, err := r.arguments(ctx, d)
+	if err != nil {
+		if !flawed(err) {
+			return err
+		}
+		return r.refuse(ctx, d, failure(err))
+	}
+	sent, err := r.journal.put(ctx, args)
+	if err != nil {
+		return err
+	}
+	attempt := it.Attempt + 1
+	key := it.keyOf(d.Kind)
+	if key == "" {
+		key = fmt.Sprintf("%s.%s.%d.%d", r.id, d.Step, d.Item, attempt)
+	}
+	start := Event{Type: CallStarted, Step: d.Step, Item: d.Item, Kind: d.Kind, Attempt: attempt, Key: key, Args: sent, Safe: r.repeatable(ctx, d.Step, d.Kind)}
+	if err := r.record(ctx, start); err != nil {
+		return err
+	}
+	who, err := r.who()
+	if err != nil {
+		return r.record(ctx, Event{Type: CallFailed, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: failure(err)})
+	}
+	callCtx, cancel := context.WithCancel(ctx)
+	r.busy[at{d.Step, d.Item}] = cancel
+	req := request(tool, args, s.TimeoutMS)
+	req.Client = &mcp.Client{Era: mcp.Modern, Principal: who, Capabilities: []byte("{}")}
+	req.Asked = mcp.Asked{Session: r.state.Created.Session, Cards: mcp.Off, References: mcp.Off, Approved: it.Allowed, Key: key}
+	face := r.of.o.Face(r.state.Created.Session)
+	calls.Go(func() {
+		defer cancel()
+		resp, err := face.Handle(callCtx, req)
+		out := outcome(resp, err)
+		resp.Release()
+		r.finish(ctx, d, out)
+	})
+	return nil
+}
+
+// refuse records that a call could not be made. It must have begun to have
+// failed, unless it is the step's own.
+func (r *Run) refuse(ctx context.Context, d Do, f *Failure) error {
+	if d.Kind != OwnCall || r.state.Steps[d.Step].Items[d.Item].Phase != ItemPending {
+		start := Event{Type: CallStarted, Step: d.Step, Item: d.Item, Kind: d.Kind, Attempt: r.state.Steps[d.Step].Items[d.Item].Attempt + 1}
+		if err := r.record(ctx, start); err != nil {
+			return err
+		}
+	}
+	return r.record(ctx, Event{Type: CallFailed, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: f})
+}
+
+// keyOf is the key of a call that is to be made once more although nobody knows
+// what became of it, so that who got it twice can tell; else "".
+func (it *ItemState) keyOf(kind CallKind) string {
+	unsure := func(f *Failure) bool {
+		return f != nil && (f.Kind == fault.Timeout.String() || f.Kind == fault.UpstreamLost.String() || f.Kind == fault.OutcomeUnknown.String())
+	}
+	switch {
+	case kind == UndoCall && (it.Undo == ItemRunning || it.Undo == ItemRetry && unsure(it.UndoError)):
+		return it.UndoKey
+	case kind == it.Kind && (it.Phase == ItemRunning || it.Phase == ItemRetry && unsure(it.Failure)):
+		return it.Key
+	}
+	return ""
+}
+
+// request makes the request of a call.
+func request(tool string, args []byte, timeoutMS int) *mcp.Request {
+	meta := []byte("{")
+	if timeoutMS > 0 {
+		meta = fmt.Appendf(meta, `"stoa/timeoutMs":%d`, timeoutMS)
+	}
+	params := wire.AppendString([]byte(`{"name":`), tool)
+	params = append(append(params, `,"arguments":`...), args...)
+	params = append(append(params, `,"_meta":`...), meta...)
+	params = append(params, "}}"...)
+	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Stream: mcp.Discard}
+	req.Meta = wire.Members(req.Param("_meta"))
+	return req
+}
+
+// result of a call.
+type result struct {
+	data    []byte
+	failure *Failure
+	again   bool // the same call may succeed later, and did nothing
+	said    bool // the tool itself said no
+	unknown bool // whether it took effect is not known
+	cut     bool // it was cancelled
+}
+
+func outcome(resp mcp.Response, err error) result {
+	if err != nil {
+		f := fault.Of(err)
+		out := result{failure: failure(err), again: f.Kind.Info().Retryable && f.Kind != fault.Cancelled}
+		switch f.Kind {
+		case fault.Timeout, fault.UpstreamLost, fault.OutcomeUnknown:
+			out.unknown = true
+		case fault.Cancelled:
+			out.cut = true
+		}
+		if errors.Is(err, context.Canceled) {
+			out.cut = true
+		}
+		return out
+	}
+	if resp.Error != nil {
+		text, _ := wire.String(wire.Get(resp.Error, "message"))
+		return result{failure: &Failure{Message: clip(text)}, said: true}
+	}
+	if string(wire.Get(resp.Result, "resultType")) == `"input_required"` {
+		return result{failure: &Failure{Kind: fault.MissingCapability.String(), Message: "the tool asks for input, and in a plan nobody can be asked", Hint: "Call it by itself, and give the plan what comes of it."}}
+	}
+	e := envelope.Of(resp.Result)
+	if !e.Success {
+		return result{failure: &Failure{Kind: faultKind(resp.Result), Message: clip(e.Error)}, said: true}
+	}
+	data := e.Data
+	if len(data) == 0 {
+		data = []byte("null")
+	}
+	return result{data: append([]byte(nil), data...)}
+}
+
+// faultKind is the kind of the hub's own fault that a result tells a model of;
+// empty if the tool spoke itself.
+func faultKind(raw []byte) string {
+	kind, _ := wire.String(wire.Get(wire.Get(wire.Get(raw, "_meta"), "stoa/error"), "kind"))
+	return kind
+}
+
+func failure(err error) *Failure {
+	f := fault.Of(err)
+	return &Failure{Kind: f.Kind.String(), Message: clip(f.Text()), Hint: f.Advice()}
+}
+
+// maxReason bounds what the journal holds of why something failed: an event
+// that is too long could never be written.
+const maxReason = 8 << 10
+
+func clip(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + "…"
+}
+
+// finish records what came of a call. It tries until it is recorded, the hub
+// ends, or another hub has the run. What a tool said when the hub was about to
+// end is recorded still: else nobody would know of it.
+func (r *Run) finish(ctx context.Context, d Do, out result) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		keep, cancel := ctx, context.CancelFunc(func() {})
+		if ctx.Err() != nil && out.failure == nil {
+			keep, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		}
+		r.mu.Lock()
+		err := r.settle(keep, d, out)
+		cancel()
+		stale := errors.Is(err, errStale)
+		if err != nil && !stale && ctx.Err() == nil {
+			r.of.o.Logger.Warn("what came of a call cannot be recorded for now", "run", r.id, "step", d.Step, "err", err)
+		}
+		if err == nil || !stale && (ctx.Err() != nil || errors.Is(err, errTaken) || errors.Is(err, errGone) || fault.Is(err, fault.InvalidArguments)) {
+			delete(r.busy, at{d.Step, d.Item})
+			r.announce()
+			r.mu.Unlock()
+			r.poke()
+			return
+		}
+		r.mu.Unlock()
+		if stale {
+			continue
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// settle makes an event of what came of a call. r.mu is held.
+func (r *Run) settle(ctx context.Context, d Do, out result) error {
+	e := Event{Type: CallDone, Step: d.Step, Item: d.Item, Kind: d.Kind}
+	if out.failure == nil {
+		data, err := r.journal.put(ctx, out.data)
+		if err != nil {
+			return err
+		}
+		e.Result = data
+		return r.record(ctx, e)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // cut off with the hub: the next one decides
+	}
+	e.Type, e.Failure = CallFailed, out.failure
+	e.Failure.Step = d.Step
+	it := &r.state.Steps[d.Step].Items[d.Item]
+	safe := it.Safe
+	if d.Kind == UndoCall {
+		safe = it.UndoSafe
+	}
+	switch {
+	case out.cut && r.state.Stopping != "":
+		if !safe {
+			e.Failure = &Failure{Kind: fault.Cancelled.String(), Step: d.Step, Message: "cancelled while it was at work; whether it took effect is not known"}
+		}
+		return r.record(ctx, e)
+	case out.unknown && !safe:
+		e.Type = CallUnknown
+		return r.record(ctx, e)
+	}
+	s := r.state.step(d.Step)
+	if out.again || (out.said || out.unknown) && safe || out.said && s.Retries != nil {
+		e.Retry = r.retry(s, d)
+	}
+	return r.record(ctx, e)
+}
+
+// retry is when a call is tried again; nil if it was tried often enough.
+func (r *Run) retry(s *Step, d Do) *time.Time {
+	it := &r.state.Steps[d.Step].Items[d.Item]
+	limit, tries := r.state.Created.Options.Retries, it.Tries
+	if s.Retries != nil {
+		limit = *s.Retries
+	}
+	if d.Kind == UndoCall {
+		tries = it.UndoTries
+	}
+	if tries > limit {
+		return nil
+	}
+	pause := 500 * time.Millisecond
+	if s.BackoffMS > 0 {
+		pause = time.Duration(s.BackoffMS) * time.Millisecond
+	}
+	at := time.Now().UTC().Add(min(pause<<min(tries-1, 20), time.Minute))
+	return &at
+}
+
+// fallBack puts the value of a fallback in the place of a step's result.
+func (r *Run) fallBack(ctx context.Context, d Do, value []byte) error {
+	item, err := r.item(ctx, r.state.step(d.Step), d.Item)
+	if err != nil {
+		return err
+	}
+	raw, _, err := session.Resolve(value, MaxArgs, r.values(ctx, item))
+	if flawed(err) {
+		return r.refuse(ctx, d, failure(err))
+	}
+	if err != nil {
+		return err
+	}
+	data, err := r.journal.put(ctx, raw)
+	if err != nil {
+		return err
+	}
+	return r.record(ctx, Event{Type: CallDone, Step: d.Step, Item: d.Item, Kind: d.Kind, Result: data})
+}

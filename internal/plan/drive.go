@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// drive starts to drive a run, unless that is being done.
+func (r *Runs) drive(run *Run) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run.halt != nil || run.gone || r.closing {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	run.halt = cancel
+	r.wg.Go(func() { run.drive(ctx) })
+}
+
+// drive does what a run needs done until it is over or the hub ends. What
+// another hub takes over is waited for: that hub may end too.
+func (r *Run) drive(ctx context.Context) {
+	for r.shift(ctx) {
+		select {
+		case <-time.After(r.of.o.Lease / 8):
+		case <-ctx.Done():
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.halt()
+	r.halt = nil
+	clear(r.cache)
+	clear(r.lists)
+}
+
+// shift drives a run for as long as it is this hub's. It says whether there may
+// be more to do later.
+func (r *Run) shift(ctx context.Context) (later bool) {
+	l, err := r.lease(ctx)
+	if err != nil || l == nil {
+		return ctx.Err() == nil && err != nil && !errors.Is(err, errGone)
+	}
+	defer l.release()
+	release := r.hold()
+	defer release()
+	ctx, cancel := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wait, over, err := r.turn(ctx, &calls)
+		switch {
+		case errors.Is(err, errGone):
+			return false
+		case errors.Is(err, errTaken):
+			r.of.o.Logger.Warn("another hub drives the run", "run", r.id)
+			return true
+		case errors.Is(err, errStale):
+			continue
+		case err != nil && ctx.Err() == nil:
+			r.of.o.Logger.Warn("a run cannot go on for now", "run", r.id, "err", err)
+			wait = time.Second // the store may come back
+		case over:
+			return false
+		}
+		timer.Reset(wait)
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		case <-l.lost:
+			r.of.o.Logger.Warn("the lease of a run could not be kept", "run", r.id)
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// hold keeps the Session from expiring while the run is alive.
+func (r *Run) hold() (release func()) {
+	r.mu.Lock()
+	c := r.state.Created
+	r.mu.Unlock()
+	if s, err := r.of.session(c.Owner, c.Session); err == nil {
+		return s.Hold()
+	}
+	return func() {}
+}
+
+// who is the principal of the run as it is now.
+func (r *Run) who() (*auth.Principal, error) {
+	if who := r.of.o.Principal(r.state.Created.Owner); who != nil {
+		return who, nil
+	}
+	return nil, fault.New(fault.Denied, r.id, "the token of %q is not valid any more", r.state.Created.Owner)
+}
+
+// turn does what is to be done now. It says how long to wait for something to
+// happen, and whether the run is over.
+func (r *Run) turn(ctx context.Context, calls *sync.WaitGroup) (wait time.Duration, over bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		todo := r.state.Next(r.env(ctx))
+		acted := false
+		wait = time.Hour
+		for _, d := range todo {
+			if d.What == DoWait {
+				wait = max(time.Until(d.Until), 0)
+				continue
+			}
+			if r.of.Closing() && (d.What == DoCall || d.What == DoAsk || d.What == DoOpen) {
+				continue // the next hub does it
+			}
+			did, err := r.do(ctx, d, calls)
+			if err != nil {
+				return 0, false, err
+			}
+			if acted = acted || did; d.What == DoPause || d.What == DoStop {
+				break // what follows was decided before it
+			}
+		}
+		if r.state.Status.Over() && len(r.state.Next(r.env(ctx))) == 0 {
+			return 0, true, nil
+		}
+		if !acted {
+			return wait, r.of.Closing() && len(r.busy) == 0, nil
+		}
+	}
+}
+
+// env is what the pure part has to know of this process.
+func (r *Run) env(ctx context.Context) Env {
+	return Env{
+		Now:  time.Now().UTC(),
+		Busy: func(step string, item int) bool { return r.busy[at{step, item}] != nil },
+		Breaks: func(b Breakpoint) bool {
+			ok, err := b.If.Holds(r.maybe(ctx))
+			return ok || err != nil // one that cannot be answered is for a person to see
+		},
+	}
+}
+
+// repeatable says whether a call that is going to be made may be made again if
+// nobody knows what became of it. That is written down with it: later the tool
+// may not be there to be asked.
+func (r *Run) repeatable(ctx context.Context, id string, kind CallKind) bool {
+	s := r.state.step(id)
+	name := s.Called()
+	switch {
+	case kind == FallbackCall:
+		name = s.Fallback.Tool
+	case kind == UndoCall:
+		name = s.Compensate.Tool
+	case s.Idempotent != nil:
+		return *s.Idempotent
+	}
+	who, err := r.who()
+	if err != nil {
+		return false
+	}
+	t, err := r.of.o.Find(ctx, who, r.state.Created.Session, name)
+	return err == nil && (t.ReadOnly || t.Idempotent)
+}
+
+// do does one thing. It says whether the state has changed by it. r.mu is held.
+func (r *Run) do(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error) {
+	switch d.What {
+	case DoOpen:
+		return true, r.open(ctx, d.Step)
+	case DoSkip:
+		return true, r.record(ctx, Event{Type: StepSkipped, Step: d.Step, Reason: d.Reason})
+	case DoAsk:
+		return r.ask(ctx, d, calls)
+	case DoCall:
+		return true, r.call(ctx, d, calls)
+	case DoUnknown:
+		again := ""
+		if it := r.state.Steps[d.Step].Items[d.Item]; it.Cuts >= maxCuts || it.UndoCuts >= maxCuts {
+			again = fmt.Sprintf(" %d times", maxCuts+1)
+		}
+		f := &Failure{Kind: fault.OutcomeUnknown.String(), Step: d.Step, Message: "the hub ended" + again + " while the tool was at work; whether the call took effect is not known", Hint: "Check, then retry the step, skip it, or set its result."}
+		return true, r.record(ctx, Event{Type: CallUnknown, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: f})
+	case DoKeep:
+		return true, r.keep(ctx, d.Step)
+	case DoPause:
+		return true, r.record(ctx, Event{Type: RunPaused, Step: d.Step, After: d.After, Reason: d.Reason})
+	case DoStop:
+		return true, r.stop(ctx, d.Status, d.Reason, r.failureOf(d.Step, d.Reason))
+	case DoEnd:
+		var f *Failure
+		if d.Status == Failed && r.state.Failure == nil {
+			f = r.failureOf(d.Step, d.Reason)
+		}
+		return true, r.record(ctx, Event{Type: RunEnded, Status: d.Status, Failure: f})
+	}
+	return false, fmt.Errorf("nothing is known of %d", d.What)
+}
+
+// stop begins nothing more and ends what is under way.
+func (r *Run) stop(ctx context.Context, as Status, reason string, f *Failure) error {
+	if err := r.record(ctx, Event{Type: RunStopping, Status: as, Reason: reason, Failure: f}); err != nil {
+		return err
+	}
+	r.cut()
+	return nil
+}
+
+// failureOf is why a step failed, or that the run did.
+func (r *Run) failureOf(step, reason string) *Failure {
+	if st := r.state.Steps[step]; st != nil {
+		for i := range st.Items {
+			if f := st.Items[i].Failure; f != nil && st.Items[i].Phase == ItemFailed {
+				return &Failure{Kind: f.Kind, Message: f.Message, Hint: f.Hint, Step: step}
+			}
+		}
+	}
+	return &Failure{Message: reason, Step: step}
+}

@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
+)
+
+// Resume drives the runs that were not over when the hub ended, and follows
+// what other hubs write to the same store from then on.
+func (r *Runs) Resume() {
+	for _, run := range r.list() {
+		if !run.Summary().Status.Over() {
+			r.drive(run)
+		}
+	}
+	r.follow.Do(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.closing {
+			return
+		}
+		if r.disk != nil {
+			r.wg.Go(r.tail)
+		}
+		if r.o.Keep != nil {
+			r.wg.Go(r.sweep)
+		}
+	})
+}
+
+// tail takes in what is written to journals, by whomever, until the hub stops.
+// What this hub wrote itself is known by then.
+func (r *Runs) tail() {
+	err := r.disk.log.Tail(r.going, "", r.last+1, func(e store.Entry) error {
+		r.heard(r.going, e)
+		return nil
+	})
+	if err != nil && r.going.Err() == nil && !errors.Is(err, store.ErrClosed) {
+		r.o.Logger.Error("what other hubs do with runs is not known any more", "err", err)
+	}
+}
+
+// heard takes in one entry of a journal.
+func (r *Runs) heard(ctx context.Context, e store.Entry) {
+	sess, id := split(e.Subject)
+	r.mu.Lock()
+	run := r.all[id]
+	r.mu.Unlock()
+	if run == nil {
+		var ev Event
+		if json.Unmarshal(e.Data, &ev) != nil || ev.Type != RunCreated || ev.By == r.name {
+			return // of one that is forgotten here
+		}
+		run = r.newRun(id, sess)
+		run.told = true
+		r.mu.Lock()
+		r.all[id] = run
+		r.mu.Unlock()
+		defer func() {
+			r.index(run)
+			r.drive(run) // as soon as its hub does not
+		}()
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if e.Seq <= run.journal.seq || run.gone {
+		return
+	}
+	var ev Event
+	if json.Unmarshal(e.Data, &ev) == nil && ev.N == run.state.N+1 && run.take(ev) == nil {
+		if run.journal.seq = e.Seq; ev.Type == RunStopping {
+			run.cut()
+		}
+		run.poke()
+		return
+	}
+	if err := run.reread(ctx); err != nil && !errors.Is(err, errGone) && ctx.Err() == nil {
+		r.o.Logger.Warn("what another hub wrote of a run cannot be read", "run", id, "err", err)
+	}
+}
+
+// sweepEvery is how often runs are looked at that nothing else ends.
+const sweepEvery = time.Minute
+
+// sweep forgets runs whose Sessions are gone.
+func (r *Runs) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.going.Done():
+			return
+		case now := <-tick.C:
+			r.Sweep(r.ctx, now)
+		}
+	}
+}
+
+// Sweep forgets the runs that are over at the given time and whose Sessions
+// hold nothing: no end of such a Session is told. Nor is that of one that ended
+// while the hub was about to.
+func (r *Runs) Sweep(ctx context.Context, now time.Time) {
+	keep := r.o.Keep()
+	if keep <= 0 {
+		return
+	}
+	kept := map[string]bool{}
+	for _, s := range r.o.Sessions.All(func(string) bool { return true }) {
+		kept[s.ID()] = true
+	}
+	left, gone := map[string]int{}, map[string]int{}
+	for _, run := range r.list() {
+		id := run.journal.session
+		left[id]++
+		s := run.Summary()
+		if kept[id] || !s.Status.Over() || s.Ended == nil || now.Sub(*s.Ended) < keep {
+			continue
+		}
+		r.forget(ctx, run)
+		gone[id]++
+	}
+	for id, n := range gone {
+		if n == left[id] {
+			r.purge(ctx, id)
+		}
+	}
+}
+
+// trim forgets the oldest runs of a Session that are over, beyond the bound.
+func (r *Runs) trim(run *Run) {
+	s := run.Summary()
+	all := r.Of(s.Principal, s.Session)
+	for i := len(all) - 1; i >= r.o.Max; i-- {
+		if all[i].Summary().Status.Over() {
+			r.forget(r.ctx, all[i])
+		}
+	}
+}
+
+// forget makes an end of a run, whatever it does.
+func (r *Runs) forget(ctx context.Context, run *Run) {
+	run.mu.Lock()
+	run.leave()
+	run.mu.Unlock()
+	r.drop(ctx, run)
+}
+
+// drop takes a run out that was left.
+func (r *Runs) drop(ctx context.Context, run *Run) {
+	c := &run.state.Created // it changes no more
+	r.mu.Lock()
+	delete(r.all, run.id)
+	if k := keyOf(c.Owner, c.Key); r.keys[k] == run {
+		delete(r.keys, k)
+	}
+	r.mu.Unlock()
+	if r.disk != nil {
+		if err := r.disk.log.Purge(ctx, run.journal.subject); err != nil {
+			r.o.Logger.Warn("forget a run", "run", run.id, "err", err)
+		}
+	}
+}
+
+func (r *Runs) purge(ctx context.Context, sess string) {
+	if r.disk == nil {
+		return
+	}
+	if err := r.disk.blobs.Purge(ctx, sess); err != nil {
+		r.o.Logger.Warn("forget the data of runs", "session", sess, "err", err)
+	}
+}
+
+// EndSession ends and forgets the runs of a Session that has ended.
+func (r *Runs) EndSession(principal, name string) {
+	for _, run := range r.Of(principal, name) {
+		r.forget(r.ctx, run)
+	}
+	r.purge(r.ctx, session.ID(principal, name))
+}
+
+// SessionEnded is EndSession that does not wait.
+func (r *Runs) SessionEnded(principal, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closing {
+		r.wg.Go(func() { r.EndSession(principal, name) })
+	}
+}
+
+// Quiet begins nothing more: what is not done is for the next hub. Calls that
+// are under way go on.
+func (r *Runs) Quiet() {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	r.hush()
+	for _, run := range r.list() {
+		run.poke()
+	}
+}
+
+// Drain is Quiet that lets calls that are under way end.
+func (r *Runs) Drain(ctx context.Context) {
+	r.Quiet()
+	idle := make(chan struct{})
+	go func() { r.wg.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// Close ends what runs: a call that is cut off is one of which nobody knows.
+func (r *Runs) Close() {
+	r.Quiet()
+	r.cancel()
+	r.wg.Wait()
+}
+
+// Closing says whether the hub is stopping.
+func (r *Runs) Closing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closing
+}
