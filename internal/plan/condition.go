@@ -42,6 +42,9 @@ const (
 	Matches  Test = "matches"  // a regular expression
 )
 
+// tests are all of them.
+var tests = []string{"present", "absent", "true", "false", "empty", "equal", "unequal", "less", "greater", "contains", "matches"}
+
 // binary are the tests that compare.
 var binary = []Test{Equal, Unequal, Less, Greater, Contains, Matches}
 
@@ -80,6 +83,8 @@ func (c *Condition) check(pointer string, depth int) []Problem {
 	}
 	compares := slices.Contains(binary, c.Is)
 	switch {
+	case c.Is != "" && !slices.Contains(tests, string(c.Is)):
+		out = append(out, Problem{Pointer: pointer + "/is", Message: fmt.Sprintf("there is no test %q", c.Is), Hint: cmp.Or(near(string(c.Is), tests), "There are: "+strings.Join(tests, ", ")+".")})
 	case set != 1:
 		out = append(out, Problem{Pointer: pointer, Message: "must have just one of all, any, not and value"})
 	case c.Value == "" && (c.Is != "" || c.To != nil):

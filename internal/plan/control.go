@@ -103,18 +103,34 @@ func (r *Run) Stop(ctx context.Context, reason string) error {
 // Break sets the breakpoints, in place of those before.
 func (r *Run) Break(ctx context.Context, breaks []Breakpoint) error {
 	r.mu.Lock()
-	for i, b := range breaks {
-		err := r.has(b.Step)
-		if problems := b.If.check(fmt.Sprintf("/breakpoints/%d/if", i), 0); err == nil && len(problems) > 0 {
-			err = &fault.Error{Kind: fault.InvalidArguments, Subject: b.Step, Msg: problems[0].String()}
-		}
-		if err != nil {
-			r.mu.Unlock()
-			return err
-		}
-	}
+	problems := checkBreaks(&r.state.Created.Plan, breaks)
 	r.mu.Unlock()
+	if len(problems) > 0 {
+		return &Problems{problems}
+	}
 	return r.tell(ctx, Event{Type: RunBreaks, Breaks: breaks})
+}
+
+// checkBreaks says what is wrong with breakpoints of a plan.
+func checkBreaks(p *Plan, breaks []Breakpoint) []Problem {
+	var out []Problem
+	for i, b := range breaks {
+		at := fmt.Sprintf("/breakpoints/%d", i)
+		if p.Step(b.Step) == nil {
+			var ids []string
+			for _, s := range p.Steps {
+				ids = append(ids, s.ID)
+			}
+			out = append(out, Problem{Pointer: at, Message: "there is no step " + b.Step, Hint: near(b.Step, ids)})
+		}
+		out = append(out, b.If.check(at+"/if", 0)...)
+		b.If.references(at+"/if", func(pointer, text string) {
+			if _, ok := session.ParseReference(text); !ok {
+				out = append(out, Problem{Pointer: pointer, Message: fmt.Sprintf("%q is no reference", text), Hint: "A reference is @name, @name.member or @name[0]."})
+			}
+		})
+	}
+	return out
 }
 
 // Skip goes on without a step.

@@ -151,9 +151,7 @@ func Decode(raw []byte) (*Plan, []Problem) {
 	var problems []Problem
 	for _, f := range compiled().Validate(raw) {
 		p := Problem{Pointer: f.Pointer, Message: f.Message}
-		if f.Close != "" {
-			p.Hint = "Is " + f.Close + " meant?"
-		} else if len(f.Allowed) > 0 && len(f.Allowed) <= 30 {
+		if f.Close == "" && len(f.Allowed) > 0 && len(f.Allowed) <= 30 {
 			var words []string
 			for _, a := range f.Allowed {
 				words = append(words, fmt.Sprint(a))

@@ -63,11 +63,7 @@ func preflightCall(at, member, name string, args json.RawMessage, find Lookup, v
 	}
 	var out []Problem
 	for _, f := range faults(s, args, values) {
-		p := Problem{Pointer: at + "/args" + f.Pointer, Message: f.Message}
-		if f.Close != "" {
-			p.Hint = "Is " + f.Close + " meant?"
-		}
-		out = append(out, p)
+		out = append(out, Problem{Pointer: at + "/args" + f.Pointer, Message: f.Message})
 	}
 	return out
 }

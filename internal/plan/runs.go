@@ -221,15 +221,7 @@ func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, 
 		return part
 	}
 	problems = append(problems, Preflight(s.Plan, find, known)...)
-	for i, b := range s.Breaks {
-		if s.Plan.Step(b.Step) == nil {
-			var ids []string
-			for _, st := range s.Plan.Steps {
-				ids = append(ids, st.ID)
-			}
-			problems = append(problems, Problem{Pointer: fmt.Sprintf("/breakpoints/%d", i), Message: "there is no step " + b.Step, Hint: near(b.Step, ids)})
-		}
-	}
+	problems = append(problems, checkBreaks(s.Plan, s.Breaks)...)
 	if len(problems) > 0 {
 		return nil, &Problems{problems}
 	}
