@@ -153,7 +153,10 @@ func runEnd(v *plan.View) error {
 	}
 	code, why, hint := exitFailed, v.Reason, ""
 	if f := v.Failure; f != nil {
-		why, hint = v.Reason, f.Hint
+		hint = f.Hint
+		if why == "" && f.Step != "" { // it went on without the step
+			why = "step " + f.Step + " failed"
+		}
 		if f.Message != "" && f.Message != why {
 			why += ": " + f.Message
 		}
