@@ -52,11 +52,20 @@ func (r *Runs) Act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 	if err := a.check(); err != nil {
 		return run, "", err
 	}
-	if a.Breaks != nil {
+	forks := a.Action == "fork" || a.Action == "set"
+	if a.Breaks != nil && !forks {
 		if err := run.Break(ctx, a.Breaks); err != nil {
 			return run, "", err
 		}
 	}
+	next, note, err := r.act(ctx, run, a)
+	if err == nil && a.Breaks != nil && forks {
+		err = next.Break(ctx, a.Breaks) // the old run, which may be over, stays as it is
+	}
+	return next, note, err
+}
+
+func (r *Runs) act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 	switch a.Action {
 	case "start", "continue":
 		return run, "", run.Continue(ctx, ToBreak, "")
