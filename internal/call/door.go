@@ -20,6 +20,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
@@ -54,6 +55,7 @@ type Call struct {
 type Options struct {
 	Metrics  *obs.Metrics
 	Events   *event.Bus
+	Book     *incident.Book // of what went wrong
 	Sessions *session.Registry
 	Desk     *policy.Desk // where people are asked; nil: nobody can be
 	Rules    policy.Rules
@@ -66,6 +68,7 @@ type Door struct {
 	metrics  *obs.Metrics
 	log      *slog.Logger // nil: none
 	events   *event.Bus
+	book     *incident.Book
 	sessions *session.Registry
 	key      seal.Key
 	names    *names
@@ -80,7 +83,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
+	d := &Door{metrics: o.Metrics, events: o.Events, book: o.Book, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
 	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d
@@ -153,6 +156,9 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 			d.extend(o, t)
 		}
 	}
+	if isTool && d.events != nil && d.events.Watched() {
+		d.begin(c, t, o)
+	}
 	resp, err := c.Upstream.Do(ctx, o, meta)
 	if err != nil || !isTool || resp.Result == nil {
 		return resp, err
@@ -206,30 +212,14 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 		d.tell(ctx, level, c, tool, kind, err, took)
 	}
 	if d.events != nil {
-		d.record(c, t, tool, kind, len(resp.Result), took)
+		r := d.record(event.CallDone, c, t)
+		r.Tool, r.Kind, r.Bytes, r.TookUS = tool, kind, len(resp.Result), took.Microseconds()
+		r.Level = eventLevel(kind)
+		d.events.Emit(r)
 	}
-}
-
-// record tells of the call: what it was and which values it used, but nothing
-// of what passed.
-func (d *Door) record(c *Call, t *tooled, tool, kind string, bytes int, took time.Duration) {
-	r := event.Record{Type: event.CallDone, Call: t.call, Principal: c.Req.Client.Principal.Name, Upstream: c.Upstream.Name(), Tool: tool, Kind: kind, Bytes: bytes, TookUS: took.Microseconds()}
-	if n := len(t.above); n > 0 {
-		r.Parent = t.above[n-1]
+	if kind != "" && d.book != nil {
+		d.blame(c, t, tool, kind, resp, err, took)
 	}
-	if t.session != nil {
-		r.Session = t.session.Name()
-	}
-	if t.used != nil || t.saved != "" {
-		r.Data = Trace{Used: t.used, Saved: t.saved}
-	}
-	d.events.Emit(r)
-}
-
-// Trace is the data of a call's record, if it had to do with stored values.
-type Trace struct {
-	Used  []session.Used `json:"used,omitempty"`
-	Saved string         `json:"saved,omitempty"` // the name that the result was kept under
 }
 
 // saysError reports whether a tool's result says that it failed.

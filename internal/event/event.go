@@ -1,31 +1,55 @@
 // Package event owns what a person may want to see happen: records of calls,
-// of the state of upstreams and Sessions, and of faults.
+// of the state of upstreams and Sessions, of tasks, runs, turns and decisions,
+// and of faults.
 //
 // A Bus numbers records in their order and keeps the last of them in memory.
-// Emit never blocks and never fails. Whoever follows too slowly loses records,
-// and is told how many.
+// Emit never blocks and never fails. Whoever follows too slowly loses detail,
+// the records of single calls, before anything else, and is told how many.
+// What is worth telling only while somebody looks is told while Watched: then
+// a hub that nobody watches pays for nothing.
+//
+// It keeps nothing across restarts, and nobody's arguments or results.
 package event
 
 import (
+	"sort"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Types of records.
+// Types of records. Those of runs and steps are the journal's own, after
+// RunPrefix and StepPrefix.
 const (
-	CallDone      = "call.done"
-	TaskDone      = "task.done"
-	TurnStarted   = "turn.started"
-	TurnEnded     = "turn.ended"
-	UpstreamState = "upstream.state"
-	SessionEnded  = "session.ended"
-	ValueStored   = "session.stored"
-	ValueRemoved  = "session.removed"
-	ModuleSwitch  = "session.module"
-	PolicyAsked   = "policy.asked"   // a person is asked whether a call may be made
-	PolicyDecided = "policy.decided" // what came of it
-	Fault         = "error"
-	Health        = "health"
+	CallStarted     = "call.started"  // while somebody watches
+	CallProgress    = "call.progress" // while somebody watches, a few a second for each call
+	CallDone        = "call.done"
+	TaskCreated     = "task.created"
+	TaskDone        = "task.done"
+	TurnStarted     = "turn.started"
+	TurnEnded       = "turn.ended"
+	RunPrefix       = "run."
+	StepPrefix      = "step."
+	UpstreamState   = "upstream.state"
+	UpstreamCatalog = "upstream.catalog"
+	SessionOpened   = "session.opened"
+	SessionEnded    = "session.ended"
+	ValueStored     = "session.stored"
+	ValueRemoved    = "session.removed"
+	ModuleSwitch    = "session.module"
+	PolicyAsked     = "policy.asked"   // a person is asked whether a call may be made
+	PolicyDecided   = "policy.decided" // what came of it
+	Fault           = "error"
+	Health          = "health"
+)
+
+// Levels of records. A record without one is of Info.
+const (
+	Debug   = "debug"
+	Info    = "info"
+	Warning = "warning"
+	Error   = "error"
 )
 
 // Record is one thing that happened. Empty members are left out.
@@ -51,14 +75,26 @@ type Record struct {
 	Data      any       `json:"data,omitempty"` // names and figures, never what passed
 }
 
+// detail reports whether a record may go first: there is one of it, or more,
+// for each call.
+func (r *Record) detail() bool { return strings.HasPrefix(r.Type, "call.") }
+
 // Bus keeps the last records.
 type Bus struct {
-	mu   sync.Mutex
-	next uint64
-	size uint64
-	ring []Record      // grows up to size, so that a hub at rest pays for nothing
-	more chan struct{} // closed when there is a new record; nil if nobody waits
+	watchers atomic.Int32
+	lingers  atomic.Int64 // unix nanoseconds until when somebody counts as watching; 0: not at all
+
+	mu      sync.Mutex
+	next    uint64
+	size    uint64
+	ring    []Record      // grows up to size, so that a hub at rest pays for nothing
+	lasting []Record      // the last that are no detail, some of which the ring has no more
+	oldest  int           // of lasting, once it is full
+	more    chan struct{} // closed when there is a new record; nil if nobody waits
 }
+
+// maxLasting is how many records are kept that are no detail.
+const maxLasting = 1024
 
 // New returns a bus that keeps the last n records; 0 means 4,096.
 func New(n int) *Bus {
@@ -66,6 +102,36 @@ func New(n int) *Bus {
 		n = 4096
 	}
 	return &Bus{size: uint64(n)}
+}
+
+// linger is how long somebody who has looked counts as watching: who polls
+// comes again.
+const linger = 30 * time.Second
+
+// Watch says that somebody watches, until stop is called and a while longer.
+func (b *Bus) Watch() (stop func()) {
+	b.watchers.Add(1)
+	return sync.OnceFunc(func() {
+		b.lingers.Store(time.Now().Add(linger).UnixNano())
+		b.watchers.Add(-1)
+	})
+}
+
+// Watched reports whether what only those who watch want to know is worth
+// telling.
+func (b *Bus) Watched() bool {
+	if b.watchers.Load() > 0 {
+		return true
+	}
+	until := b.lingers.Load()
+	if until == 0 {
+		return false
+	}
+	if time.Now().UnixNano() < until {
+		return true
+	}
+	b.lingers.CompareAndSwap(until, 0)
+	return false
 }
 
 // Emit adds a record and numbers it. Time is set if it is not.
@@ -81,6 +147,9 @@ func (b *Bus) Emit(r Record) {
 	} else {
 		b.ring[(b.next-1)%b.size] = r
 	}
+	if !r.detail() {
+		b.last(r)
+	}
 	if b.more != nil {
 		close(b.more)
 		b.more = nil
@@ -88,34 +157,87 @@ func (b *Bus) Emit(r Record) {
 	b.mu.Unlock()
 }
 
-// After returns the records that follow seq, oldest first, at most n, how many
-// between seq and them are lost, and a channel that is closed when there are
-// more than these.
-func (b *Bus) After(seq uint64, n int) (out []Record, lost uint64, more <-chan struct{}) {
+// last keeps a record that is no detail. Called with mu held.
+func (b *Bus) last(r Record) {
+	if len(b.lasting) < maxLasting {
+		b.lasting = append(b.lasting, r)
+		return
+	}
+	b.lasting[b.oldest] = r
+	b.oldest = (b.oldest + 1) % maxLasting
+}
+
+// Page is what follows a number.
+type Page struct {
+	Records []Record
+	Next    uint64          // to go on after
+	Lost    uint64          // records of any kind between where it began and Next that are not there any more
+	More    <-chan struct{} // closed when there is more than this
+}
+
+// Read returns at most n records that follow seq and pass f, oldest first.
+func (b *Bus) Read(seq uint64, n int, f *Filter) Page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	size := b.size
+	p := Page{Next: seq}
 	first := uint64(1)
-	if b.next > size {
-		first = b.next - size + 1
+	if b.next > b.size {
+		first = b.next - b.size + 1
 	}
-	if seq+1 < first {
-		lost = first - seq - 1
-		seq = first - 1
+	if seq+1 < first && !b.remember(&p, first, n, f) {
+		p.More = closed
+		return p
 	}
-	for seq < b.next && len(out) < n {
-		out = append(out, b.ring[seq%size])
-		seq++
+	for p.Next < b.next && len(p.Records) < n {
+		if r := &b.ring[p.Next%b.size]; f.Passes(r) {
+			p.Records = append(p.Records, *r)
+		}
+		p.Next++
 	}
-	if seq < b.next {
-		now := make(chan struct{})
-		close(now)
-		return out, lost, now
+	if p.Next < b.next {
+		p.More = closed
+		return p
 	}
 	if b.more == nil {
 		b.more = make(chan struct{})
 	}
-	return out, lost, b.more
+	p.More = b.more
+	return p
+}
+
+// remember puts into p what is left from before first, which the ring begins
+// with. It reports whether that was all. Called with mu held.
+func (b *Bus) remember(p *Page, first uint64, n int, f *Filter) bool {
+	at := func(i int) *Record { return &b.lasting[(b.oldest+i)%len(b.lasting)] }
+	i := sort.Search(len(b.lasting), func(i int) bool { return at(i).Seq > p.Next })
+	for ; i < len(b.lasting) && at(i).Seq < first; i++ {
+		if len(p.Records) == n {
+			return false
+		}
+		r := at(i)
+		p.Lost += r.Seq - p.Next - 1
+		p.Next = r.Seq
+		if f.Passes(r) {
+			p.Records = append(p.Records, *r)
+		}
+	}
+	p.Lost += first - 1 - p.Next
+	p.Next = first - 1
+	return true
+}
+
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// After returns the records that follow seq, oldest first, at most n, how many
+// are lost between seq and the last of them, and a channel that is closed when
+// there are more than these.
+func (b *Bus) After(seq uint64, n int) (out []Record, lost uint64, more <-chan struct{}) {
+	p := b.Read(seq, n, nil)
+	return p.Records, p.Lost, p.More
 }
 
 // Last is the number of the newest record.

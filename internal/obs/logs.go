@@ -27,6 +27,7 @@ type Logs struct {
 	logger *slog.Logger
 	hide   hidden
 	turned atomic.Pointer[turn] // to be told by whoever logged last
+	tap    atomic.Pointer[func(Trouble)]
 
 	mu    sync.Mutex
 	file  *file // nil: none
@@ -173,10 +174,11 @@ func (s lines) Write(line []byte) (int, error) {
 type tee struct {
 	logs           *Logs
 	console, lines slog.Handler
+	attrs          []slog.Attr // of the logger, for who taps it
 }
 
 func (t tee) Enabled(ctx context.Context, l slog.Level) bool {
-	return t.lines.Enabled(ctx, l) || t.console.Enabled(ctx, l)
+	return t.lines.Enabled(ctx, l) || t.console.Enabled(ctx, l) || l >= slog.LevelWarn && t.logs.tap.Load() != nil
 }
 
 func (t tee) Handle(ctx context.Context, r slog.Record) error {
@@ -188,15 +190,16 @@ func (t tee) Handle(ctx context.Context, r slog.Record) error {
 		errs[1] = t.lines.Handle(ctx, r)
 		t.logs.tell()
 	}
+	t.tapped(ctx, r)
 	return errors.Join(errs[:]...)
 }
 
 func (t tee) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return tee{t.logs, t.console.WithAttrs(attrs), t.lines.WithAttrs(attrs)}
+	return tee{t.logs, t.console.WithAttrs(attrs), t.lines.WithAttrs(attrs), t.with(attrs)}
 }
 
 func (t tee) WithGroup(name string) slog.Handler {
-	return tee{t.logs, t.console.WithGroup(name), t.lines.WithGroup(name)}
+	return tee{t.logs, t.console.WithGroup(name), t.lines.WithGroup(name), t.attrs}
 }
 
 var (

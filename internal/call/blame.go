@@ -1,0 +1,74 @@
+package call
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/incident"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// blame puts a call that failed into the book.
+func (d *Door) blame(c *Call, t *tooled, tool, kind string, resp mcp.Response, err error, took time.Duration) {
+	if kind == fault.Cancelled.String() {
+		return // the caller's wish
+	}
+	k := incident.Key{Code: strings.ToUpper(kind), Upstream: c.Upstream.Name(), Tool: tool}
+	d.book.Tell(k, func() incident.Error {
+		r := d.record("", c, t)
+		e := incident.Error{ErrorType: incident.ToolExecution, Severity: severity(kind), Source: "call", Context: map[string]string{
+			"tool": tool, "operation": c.Req.Method, "upstream": r.Upstream, "kind": kind, "session": r.Session, "principal": r.Principal,
+			"call": r.Call, "parent": r.Parent, "trace": r.Trace, "agent": r.Agent, "tookMs": strconv.FormatInt(took.Milliseconds(), 10),
+		}}
+		text := said(resp)
+		if err != nil {
+			f := fault.Of(err)
+			text, e.Context["hint"] = f.Text(), f.Advice()
+		}
+		e.Error.Message = incident.Mask(text, c.Req.Param("arguments"))
+		if t.changed { // references stood for something
+			e.Error.Message = incident.Mask(e.Error.Message, t.args)
+		}
+		return e
+	})
+}
+
+func severity(kind string) string {
+	switch kind {
+	case fault.Internal.String():
+		return incident.Critical
+	case obs.ToolError, fault.Unreachable.String(), fault.Timeout.String(), fault.UpstreamLost.String(), fault.Storage.String():
+		return incident.Failed
+	}
+	return incident.Warning
+}
+
+// said is what a server gives for a reason: the message of an error, or the
+// first text of a result.
+func said(resp mcp.Response) string {
+	if resp.Error != nil {
+		text, _ := wire.String(wire.Get(resp.Error, "message"))
+		return text
+	}
+	blocks, _ := wire.Elements(wire.Get(resp.Result, "content"))
+	for _, b := range blocks {
+		if text, ok := wire.String(wire.Get(b, "text")); ok && text != "" {
+			return text
+		}
+	}
+	return "the tool says that it failed, and nothing more"
+}
+
+// number reads a JSON number; 0 if it is none.
+func number(raw []byte) float64 {
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return 0
+	}
+	return f
+}
+

@@ -1,0 +1,110 @@
+package call
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// record is what all records of a call have: what it is and which values it
+// used, but nothing of what passes.
+func (d *Door) record(typ string, c *Call, t *tooled) event.Record {
+	r := event.Record{Type: typ, Call: t.call, Principal: c.Req.Client.Principal.Name, Upstream: c.Upstream.Name(), Agent: c.Req.Asked.Agent}
+	if n := len(t.above); n > 0 {
+		r.Parent = t.above[n-1]
+	}
+	if t.session != nil {
+		r.Session = t.session.Name()
+	}
+	if trace, _, ok := origin(c.Req); ok {
+		r.Trace = trace
+	}
+	if t.used != nil || t.saved != "" {
+		r.Data = Trace{Used: t.used, Saved: t.saved}
+	}
+	return r
+}
+
+// Trace is the data of a call's record, if it had to do with stored values.
+type Trace struct {
+	Used  []session.Used `json:"used,omitempty"`
+	Saved string         `json:"saved,omitempty"` // the name that the result was kept under
+}
+
+func eventLevel(kind string) string {
+	switch kind {
+	case "":
+		return ""
+	case fault.Internal.String():
+		return event.Error
+	}
+	return event.Warning
+}
+
+// toolName is what records call the tool of a call.
+func toolName(c *Call, o *mcp.Outgoing) string {
+	if c.Item != nil {
+		return c.Item.Name
+	}
+	return o.Name
+}
+
+// begin tells those who watch that a call goes to its upstream, and from then on
+// how far it has come.
+func (d *Door) begin(c *Call, t *tooled, o *mcp.Outgoing) {
+	r := d.record(event.CallStarted, c, t)
+	r.Level, r.Tool, r.Bytes = event.Debug, toolName(c, o), len(t.args)
+	d.events.Emit(r)
+	if o.Stream != nil {
+		r.Type, r.Bytes, r.Data = event.CallProgress, 0, nil
+		o.Stream = &watched{Stream: o.Stream, events: d.events, r: r}
+	}
+}
+
+// progressEvery is how often a call's progress is told to those who watch.
+const progressEvery = 250 * time.Millisecond
+
+// watched is a Stream whose progress is told to those who watch, too.
+type watched struct {
+	mcp.Stream
+	events *event.Bus
+	r      event.Record
+
+	mu   sync.Mutex
+	last time.Time
+	n    int // since the last that was told
+}
+
+// Progress is the data of a record of a call's progress.
+type Progress struct {
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total,omitempty"`
+	Count    int     `json:"count"` // notifications that the record stands for
+}
+
+func (w *watched) Notify(method string, params []byte) {
+	w.Stream.Notify(method, params)
+	if method != mcp.NoteProgress {
+		return
+	}
+	w.mu.Lock()
+	w.n++
+	now := time.Now()
+	if now.Sub(w.last) < progressEvery {
+		w.mu.Unlock()
+		return
+	}
+	r, n := w.r, w.n
+	w.last, w.n = now, 0
+	w.mu.Unlock()
+	r.Time = now
+	r.Data = Progress{Progress: number(wire.Get(params, "progress")), Total: number(wire.Get(params, "total")), Count: n}
+	w.events.Emit(r)
+}
+
+var _ mcp.Stream = (*watched)(nil)
