@@ -18,6 +18,11 @@ func (d *Door) blame(c *Call, t *tooled, tool, kind string, resp mcp.Response, e
 		return // the caller's wish
 	}
 	k := incident.Key{Code: strings.ToUpper(kind), Upstream: c.Upstream.Name(), Tool: tool}
+	if c.Item != nil && c.Item.Handling.Envelope && kind == obs.ToolError {
+		if code, ok := wire.String(wire.Get(wire.Get(resp.Result, "structuredContent"), "code")); ok && code != "" {
+			k.Code = code // a built-in tool says more
+		}
+	}
 	d.book.Tell(k, func() incident.Error {
 		r := d.record("", c, t)
 		e := incident.Error{ErrorType: incident.ToolExecution, Severity: severity(kind), Source: "call", Context: map[string]string{
@@ -54,6 +59,11 @@ func said(resp mcp.Response) string {
 		text, _ := wire.String(wire.Get(resp.Error, "message"))
 		return text
 	}
+	if own := wire.Get(resp.Result, "structuredContent"); wire.Get(own, "success") != nil {
+		if text, ok := wire.String(wire.Get(own, "message")); ok && text != "" {
+			return text
+		}
+	}
 	blocks, _ := wire.Elements(wire.Get(resp.Result, "content"))
 	for _, b := range blocks {
 		if text, ok := wire.String(wire.Get(b, "text")); ok && text != "" {
@@ -71,4 +81,3 @@ func number(raw []byte) float64 {
 	}
 	return f
 }
-

@@ -110,6 +110,7 @@ func (k *Tasks) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 		if err != nil {
 			return mcp.Response{}, err
 		}
+		k.created(c, t)
 		return made(t), nil
 	case catalog.TaskSlow:
 		return k.patient(ctx, c)
@@ -198,7 +199,11 @@ func (k *Tasks) Start(ctx context.Context, c *Call) (*task.Task, error) {
 	if err := k.door.check(ctx, c); err != nil {
 		return nil, err
 	}
-	return k.kept.Create(ctx, k.work(c), bytes.Clone(c.Req.Params), false, nil)
+	t, err := k.kept.Create(ctx, k.work(c), bytes.Clone(c.Req.Params), false, nil)
+	if err == nil {
+		k.created(c, t)
+	}
+	return t, err
 }
 
 // Find returns a task of a client's principal.

@@ -180,6 +180,14 @@ func outcome(c *Call, resp mcp.Response, err error) task.Outcome {
 	return task.Outcome{Result: bytes.Clone(resp.Result)}
 }
 
+// created tells of a task that has begun.
+func (k *Tasks) created(c *Call, t *task.Task) {
+	if k.opts.Events != nil {
+		w := k.work(c)
+		k.opts.Events.Emit(event.Record{Type: event.TaskCreated, Task: t.ID(), Principal: w.Principal, Session: w.Session, Upstream: w.Upstream, Tool: w.Tool})
+	}
+}
+
 // done tells of a task that has come to its end.
 func (k *Tasks) done(c *Call, r *task.Run, began time.Time, out task.Outcome) task.Outcome {
 	if k.opts.Events != nil {
@@ -322,6 +330,9 @@ func (s *slow) become(ctx context.Context) (*task.Task, error) {
 	defer s.mu.Unlock()
 	t, err := s.k.kept.Create(ctx, s.work, s.c.Req.Params, s.sent, s.follow)
 	s.task = t
+	if err == nil {
+		s.k.created(s.c, t)
+	}
 	return t, err
 }
 

@@ -44,6 +44,10 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/tools":                                h.listTools,
 		"GET /api/v1/tools/{tool...}":                      h.showTool,
 		"GET /api/v1/events":                               h.pollEvents,
+		"GET /api/v1/events/ws":                            h.watchEvents,
+		"GET /api/v1/errors":                               h.listErrors,
+		"GET /api/v1/errors/{error}":                       h.showError,
+		"GET /api/v1/errors/export":                        h.exportErrors,
 		"GET /api/v1/approvals":                            h.listApprovals,
 		"POST /api/v1/approvals/{approval}":                h.decideApproval,
 		"GET /api/v1/approvals/remembered":                 h.listRemembered,
@@ -116,7 +120,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules and events under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules, events and errors under /api/v1."
 	return f
 }
 

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -22,23 +23,21 @@ const (
 // there are none yet. They tell of every principal, so that only the hub's
 // owner may see them.
 func (h *Hub) pollEvents(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	if who.Name != auth.LocalName {
-		return &fault.Error{Kind: fault.Denied, Subject: "events", Msg: "only the hub's owner may see them", Hint: "Use the token of the data folder."}
+	if err := owner(who, "events"); err != nil {
+		return err
 	}
-	q, err := query(r, "after", "limit", "wait")
+	q, err := query(r, append([]string{"limit", "wait"}, watchParams...)...)
 	if err != nil {
 		return err
 	}
-	after, limit, wait := uint64(0), 100, 25*time.Second
-	if text := q.Get("after"); text != "" {
-		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
-			return fault.New(fault.InvalidParams, "after", "%q is no number of an event", text)
-		}
+	after, f, err := wanted(q)
+	if err != nil {
+		return err
 	}
-	if text := q.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxEvents {
-			return fault.New(fault.InvalidParams, "limit", "%q is no number from 1 to %d", text, maxEvents)
-		}
+	wait := 25 * time.Second
+	limit, err := limitOf(q.Get("limit"), 100, maxEvents)
+	if err != nil {
+		return err
 	}
 	if text := q.Get("wait"); text != "" {
 		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
@@ -50,8 +49,57 @@ func (h *Hub) pollEvents(w http.ResponseWriter, r *http.Request, who *auth.Princ
 		return fault.New(fault.QueueFull, "events", "%d requests wait for events, which is as many as may", maxPolls)
 	}
 	defer h.polls.Add(-1)
-	reply(w, http.StatusOK, h.eventsAfter(r, after, limit, wait))
+	defer h.events.Watch()()
+	reply(w, http.StatusOK, h.eventsAfter(r, after, limit, wait, f))
 	return nil
+}
+
+// watchParams are the query parameters by which those who watch say what they
+// want.
+var watchParams = []string{"after", "types", "upstream", "tool", "session", "level"}
+
+// wanted reads them.
+func wanted(q url.Values) (after uint64, f *event.Filter, err error) {
+	if text := q.Get("after"); text != "" {
+		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
+			return 0, nil, fault.New(fault.InvalidParams, "after", "%q is no number of an event", text)
+		}
+	}
+	if f, err = event.NewFilter(q.Get("types"), q.Get("upstream"), q.Get("tool"), q.Get("session"), q.Get("level")); err != nil {
+		return 0, nil, fault.New(fault.InvalidParams, "events", "%v", err)
+	}
+	return after, f, nil
+}
+
+// limitOf reads a number of things to answer with.
+func limitOf(text string, usual, most int) (int, error) {
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, fault.New(fault.InvalidParams, "limit", "%q is no number from 1 to %d", text, most)
+	}
+	return n, nil
+}
+
+// watchEvents lets a client watch over a WebSocket.
+func (h *Hub) watchEvents(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	if err := owner(who, "events"); err != nil {
+		return err
+	}
+	q, err := query(r, watchParams...)
+	if err != nil {
+		return err
+	}
+	after, f, err := wanted(q)
+	if err != nil {
+		return err
+	}
+	if q.Get("after") == "" {
+		after = h.events.Last() // from now on
+	}
+	return h.viewers.Serve(w, r, after, f)
 }
 
 // eventPage is what there is after a number.
@@ -62,7 +110,7 @@ type eventPage struct {
 	Restarted bool           `json:"restarted,omitempty"` // the hub is another: its numbers begin anew
 }
 
-func (h *Hub) eventsAfter(r *http.Request, after uint64, limit int, wait time.Duration) eventPage {
+func (h *Hub) eventsAfter(r *http.Request, after uint64, limit int, wait time.Duration, f *event.Filter) eventPage {
 	page := eventPage{Next: after}
 	if after > h.events.Last() {
 		page.Next, page.Restarted = 0, true
@@ -70,14 +118,15 @@ func (h *Hub) eventsAfter(r *http.Request, after uint64, limit int, wait time.Du
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		records, lost, more := h.events.After(page.Next, limit)
-		page.Gap += lost
-		if len(records) > 0 {
-			page.Events, page.Next = records, records[len(records)-1].Seq
+		p := h.events.Read(page.Next, limit, f)
+		page.Gap += p.Lost
+		page.Next = p.Next
+		if len(p.Records) > 0 {
+			page.Events = p.Records
 			return page
 		}
 		select {
-		case <-more:
+		case <-p.More:
 			continue
 		case <-timer.C:
 		case <-r.Context().Done():
@@ -94,6 +143,8 @@ func (h *Hub) sessionEvent(c session.Change) {
 	switch {
 	case c.Ended:
 		r.Type = event.SessionEnded
+	case c.Opened:
+		r.Type = event.SessionOpened
 	case c.Modules:
 		r.Type = event.ModuleSwitch
 	case c.Value != "":

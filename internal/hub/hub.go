@@ -23,6 +23,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/gateway"
+	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/llm/models"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -30,6 +31,7 @@ import (
 	"github.com/stoahub/stoa/internal/router"
 	"github.com/stoahub/stoa/internal/sample"
 	"github.com/stoahub/stoa/internal/upstream"
+	"github.com/stoahub/stoa/internal/viewer"
 )
 
 // Options say what to open.
@@ -68,6 +70,9 @@ type Hub struct {
 	pool        *upstream.Pool
 	state       state
 	events      *event.Bus
+	book        *incident.Book
+	offers      offers
+	viewers     *viewer.Gallery
 	metrics     *obs.Metrics
 	gateway     *gateway.Gateway
 	router      *router.Router
@@ -122,6 +127,7 @@ func (h *Hub) openGround(opts Options) (err error) {
 	if err := h.takeLogs(opts); err != nil {
 		return err
 	}
+	h.openEvents()
 	if !opts.Temporary {
 		if h.data, err = openData(h.cfg.Data); err != nil {
 			return err
@@ -145,9 +151,11 @@ func (h *Hub) openGround(opts Options) (err error) {
 			h.log.Warn("close metrics", obs.KeyErr, err)
 		}
 	})
-	h.events = event.New(0)
 	h.opened(h.closeState) // also if it is half open
-	return h.openState()
+	if err := h.openState(); err != nil {
+		return err
+	}
+	return h.keepErrors()
 }
 
 // openDomain opens what calls pass through.
@@ -157,7 +165,8 @@ func (h *Hub) openDomain(Options) error {
 		key = []byte(h.data.key)
 	}
 	h.cat = catalog.New(50 * time.Millisecond)
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval})
+	h.cat.Watch(h.catalogChanged)
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth})
 	h.opened(func() {
 		h.cat.Close()
 		h.pool.Close()
@@ -171,7 +180,7 @@ func (h *Hub) openDomain(Options) error {
 		return err
 	}
 	h.openSampling()
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
+	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Book: h.book, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)
@@ -346,6 +355,7 @@ func (h *Hub) drain(servers []*http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	var wg sync.WaitGroup
+	wg.Go(h.viewers.Close)
 	wg.Go(func() { h.chat.drain(ctx) })
 	wg.Go(func() { h.plans.runs.Drain(ctx) })
 	for _, s := range servers {

@@ -37,7 +37,10 @@ func (h *Hub) build(cfg *config.Config) built {
 	for _, f := range cfg.Modules.Failed {
 		fail(f.Name, f.Text+" ("+f.From+")", f.Hint)
 	}
-	add := func(m *modules.Module) { b.modules[m.Name()] = m }
+	add := func(m *modules.Module) {
+		m.LogTo(h.logger("modules"))
+		b.modules[m.Name()] = m
+	}
 	if cfg.Modules.Context.Enabled {
 		add(modules.Context(h.state.sessions))
 	}

@@ -234,7 +234,7 @@ func TestKept(t *testing.T) {
 // what is told meanwhile is written when it can be again.
 func TestStoreAway(t *testing.T) {
 	server := storetest.StartServer(t)
-	st := storetest.Open(t, store.Options{URL: server.URL, Timeout: 200 * time.Millisecond})
+	st := storetest.Open(t, store.Options{URL: server.URL, Timeout: 2 * time.Second})
 	c := &clock{now: start}
 	b := New(Options{Now: c.Now})
 	if err := b.Keep(t.Context(), st); err != nil {

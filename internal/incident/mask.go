@@ -51,7 +51,7 @@ func mask(text *string, value []byte) {
 		if s, ok := wire.String(value); ok {
 			hide(s)
 			hide(string(value[1 : len(value)-1])) // as it was written
-			for line := range strings.Lines(s) { // it may be quoted in part
+			for line := range strings.Lines(s) {  // it may be quoted in part
 				hide(strings.TrimSpace(line))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 
@@ -35,6 +36,7 @@ type Tool struct {
 	Run func(ctx context.Context, req *mcp.Request, args json.RawMessage) (any, error)
 
 	schema *schema.Schema
+	log    *slog.Logger
 }
 
 // Answer is what a tool returns that has more to say than data. Raw data is
@@ -79,7 +81,7 @@ func New(name, instructions string, resources *Resources, tools ...Tool) *Module
 		if err != nil {
 			panic(fmt.Sprintf("modules: input schema of %s: %v", t.Name, err))
 		}
-		t.schema = s
+		t.schema, t.log = s, slog.New(slog.DiscardHandler)
 		m.tools[t.Name] = &t
 		defs = append(defs, string(t.definition()))
 	}
@@ -105,6 +107,14 @@ func (t *Tool) definition() []byte {
 		panic(fmt.Sprintf("modules: definition of %s: %v", t.Name, err))
 	}
 	return b
+}
+
+// LogTo makes the module log what it stumbles over. It is called before the
+// first call.
+func (m *Module) LogTo(l *slog.Logger) {
+	for _, t := range m.tools {
+		t.log = l
+	}
 }
 
 // Name is the module's name, which is also that of its upstream.
@@ -226,7 +236,9 @@ func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) envelo
 func (t *Tool) run(ctx context.Context, req *mcp.Request, args []byte) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.New(fault.Internal, t.Name, "the tool stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			f := fault.New(fault.Internal, t.Name, "the tool stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			t.log.Error("a tool stumbled", "action", "tools/call", "tool", t.Name, "err", f.Err)
+			err = f
 		}
 	}()
 	return t.Run(ctx, req, args)

@@ -39,12 +39,17 @@ func (s *Session) commit(ctx context.Context, decide decision) (*Session, *event
 			kept.write.Unlock()
 			continue
 		}
+		was := kept.state.open
 		ev, err := kept.decideAndAppend(ctx, d, decide)
+		begun := kept.state.open && !was
 		if !kept.state.open && !kept.state.over {
 			kept.leave() // nothing could be stored in it
 		}
 		kept.write.Unlock()
 		kept.touch()
+		if begun {
+			kept.r.tell(Change{Session: kept, Opened: true})
+		}
 		return kept, ev, err
 	}
 }

@@ -81,6 +81,7 @@ type Change struct {
 	Value   string // the value that was stored or removed; empty for none
 	Listed  bool   // a name came or went
 	Modules bool   // a module was switched
+	Opened  bool   // the Session holds something for the first time
 	Ended   bool   // the Session is over
 }
 

@@ -16,6 +16,8 @@ type Pool struct {
 	cat     *catalog.Catalog
 	tick    *time.Ticker // of the search for idle connections
 	parking *parking
+	onState func(Transition)
+	onNote  func(string, Health)
 
 	created, reused, reaped, unhealthy atomic.Int64
 
@@ -35,6 +37,12 @@ type PoolOptions struct {
 	Max   int           // connections in all; 0 means no bound
 	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
 	Wait  time.Duration // how long a parked call waits for its client; 0 means 5 min
+
+	// OnState is told of each new state of an upstream, OnHealth of each
+	// condition that a person should know of. They must not block, and must
+	// not ask the upstream anything. nil means that nobody wants to know.
+	OnState  func(Transition)
+	OnHealth func(upstream string, h Health)
 }
 
 func (o *PoolOptions) defaults() {
@@ -50,6 +58,13 @@ func (o *PoolOptions) defaults() {
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
 	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p.onState, p.onNote = o.OnState, o.OnHealth
+	if p.onState == nil {
+		p.onState = func(Transition) {}
+	}
+	if p.onNote == nil {
+		p.onNote = func(string, Health) {}
+	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(p.reap)
 	return p

@@ -19,6 +19,14 @@ type Health struct {
 	Text string `json:"text"`
 }
 
+// Transition is a change of an upstream's state.
+type Transition struct {
+	Upstream string
+	From, To State
+	Err      error // why it failed, if it did
+	At       time.Time
+}
+
 // Status is what an upstream looks like from outside.
 type Status struct {
 	Name        string    `json:"name"`
@@ -116,6 +124,7 @@ func (u *Upstream) setState(s State, err error) {
 	if u.state != s {
 		u.since = time.Now()
 		u.logState(s, err)
+		u.pool.onState(Transition{Upstream: u.opts.Name, From: u.state, To: s, Err: err, At: u.since})
 	}
 	u.state = s
 }
@@ -157,6 +166,7 @@ func (u *Upstream) health(code, format string, args ...any) {
 	u.notes[code] = text
 	u.mu.Unlock()
 	if !known {
+		u.pool.onNote(u.opts.Name, Health{code, text})
 		u.opts.Logger.Warn("upstream health", "action", "watch", "upstream", u.opts.Name, "code", code, "text", text)
 	}
 }

@@ -1,0 +1,254 @@
+package viewer
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// Options bound the viewers. The zero value is good.
+type Options struct {
+	Max   int           // at once; 0 means 100
+	Beat  time.Duration // between two signs of life where nothing happens; 0 means 15 s
+	Write time.Duration // for a viewer to take one frame; 0 means 30 s
+	Pause time.Duration // between two looks, so that a busy hub is not asked for each record; 0 means 50 ms
+	Batch int           // records of one look; 0 means 200
+}
+
+func (o *Options) defaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&o.Beat, 15*time.Second)
+	set(&o.Write, 30*time.Second)
+	set(&o.Pause, 50*time.Millisecond)
+	if o.Max == 0 {
+		o.Max = 100
+	}
+	if o.Batch == 0 {
+		o.Batch = 200
+	}
+}
+
+// Gallery is where viewers are.
+type Gallery struct {
+	bus    *event.Bus
+	opts   Options
+	count  atomic.Int32
+	lost   atomic.Int64
+	ctx    context.Context // ends with the Gallery
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// New returns a Gallery over a bus. Close ends it.
+func New(bus *event.Bus, o Options) *Gallery {
+	o.defaults()
+	g := &Gallery{bus: bus, opts: o}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	return g
+}
+
+// Len is how many watch.
+func (g *Gallery) Len() int { return int(g.count.Load()) }
+
+// Lost is how many records viewers were too slow for, in all.
+func (g *Gallery) Lost() int64 { return g.lost.Load() }
+
+// Close sends all viewers off and waits until they have gone, which takes a
+// second at most.
+func (g *Gallery) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel()
+	g.wg.Wait()
+}
+
+// enter lets a viewer in.
+func (g *Gallery) enter() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return &fault.Error{Kind: fault.Unreachable, Subject: "events", Msg: "the hub is stopping", Hint: "Come again when it is back."}
+	}
+	if int(g.count.Load()) >= g.opts.Max {
+		return &fault.Error{Kind: fault.QueueFull, Subject: "events", Msg: "as many watch as may", Hint: "Close a viewer that is not needed any more."}
+	}
+	g.count.Add(1)
+	g.wg.Add(1)
+	return nil
+}
+
+// Serve lets a client watch what follows after and passes f, until it goes or
+// the Gallery is closed. An error means that nothing was answered.
+func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, after uint64, f *event.Filter) error {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		w.Header().Set("Upgrade", "websocket")
+		return fault.New(fault.InvalidRequest, "events", "this address speaks WebSocket only; GET /api/v1/events is the one for HTTP")
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
+	defer g.wg.Done()
+	defer g.count.Add(-1)
+	below := &hijacked{ResponseWriter: w}
+	ws, err := websocket.Accept(below, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the guard before us knows which origins are ours
+	if err != nil {
+		return nil // the client has been told
+	}
+	defer below.conn.Close() // also if something panics
+	bound(below.conn)
+	defer g.bus.Watch()()
+	v := &socket{g: g, ws: ws, conn: below.conn, f: f, next: after}
+	v.serve()
+	return nil
+}
+
+// inFlight is how much the system holds for a viewer that does not take it.
+const inFlight = 64 << 10
+
+// bound keeps the system from holding megabytes for a viewer.
+func bound(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetWriteBuffer(inFlight) // else it has what the system gives it
+	}
+}
+
+// socket is one viewer.
+type socket struct {
+	g    *Gallery
+	ws   *websocket.Conn
+	conn net.Conn // below ws
+	f    *event.Filter
+	next uint64
+}
+
+// hello is the first frame.
+type hello struct {
+	Type      string `json:"type"`
+	Next      uint64 `json:"next"`                // records after this number follow
+	Restarted bool   `json:"restarted,omitempty"` // the number was that of another hub: records come from the beginning
+	BeatMs    int64  `json:"heartbeatMs"`
+}
+
+// gap tells that records are lost.
+type gap struct {
+	Type string `json:"type"`
+	Lost uint64 `json:"lost"`
+	Next uint64 `json:"next"` // the last number that is lost, or before it
+}
+
+// beat is a sign of life.
+type beat struct {
+	Type string    `json:"type"`
+	Time time.Time `json:"time"`
+	Next uint64    `json:"next"` // to go on after, if the viewer comes again
+}
+
+func (v *socket) serve() {
+	// What a viewer says is passed over; that it goes is noticed.
+	ctx := v.ws.CloseRead(context.Background())
+	// One who takes nothing must not hold up the hub when it stops.
+	stop := context.AfterFunc(v.g.ctx, func() { _ = v.conn.SetDeadline(time.Now().Add(goodbye)) }) // it may be closed already
+	defer stop()
+	h := hello{Type: "hello", Next: v.next, BeatMs: v.g.opts.Beat.Milliseconds()}
+	if v.next > v.g.bus.Last() {
+		h.Next, h.Restarted, v.next = 0, true, 0
+	}
+	err := v.send(ctx, h)
+	for err == nil && v.g.ctx.Err() == nil {
+		err = v.look(ctx)
+	}
+	if v.g.ctx.Err() != nil {
+		_ = v.ws.Close(websocket.StatusGoingAway, "the hub is stopping") // it may be gone already
+	}
+}
+
+// goodbye is how long a viewer has when the hub stops.
+const goodbye = time.Second
+
+// look sends what is new, or waits for it.
+func (v *socket) look(ctx context.Context) error {
+	p := v.g.bus.Read(v.next, v.g.opts.Batch, v.f)
+	v.next = p.Next
+	if p.Lost > 0 {
+		v.g.lost.Add(int64(p.Lost))
+		before := p.Next
+		if len(p.Records) > 0 {
+			before = p.Records[0].Seq - 1
+		}
+		if err := v.send(ctx, gap{Type: "gap", Lost: p.Lost, Next: before}); err != nil {
+			return err
+		}
+	}
+	for i := range p.Records {
+		if err := v.send(ctx, &p.Records[i]); err != nil {
+			return err
+		}
+	}
+	quiet := time.NewTimer(v.g.opts.Beat)
+	defer quiet.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-v.g.ctx.Done():
+		return nil
+	case <-quiet.C:
+		return v.send(ctx, beat{Type: "heartbeat", Time: time.Now(), Next: v.next})
+	case <-p.More:
+	}
+	pause := time.NewTimer(v.g.opts.Pause)
+	defer pause.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-v.g.ctx.Done():
+		return nil
+	case <-pause.C:
+		return nil
+	}
+}
+
+// send sends a frame. Who does not take it in time is cut off.
+func (v *socket) send(ctx context.Context, frame any) error {
+	b, err := json.Marshal(frame)
+	if err != nil {
+		return nil // what cannot be told is passed over, and the rest is not held up
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.g.opts.Write)
+	defer cancel()
+	return v.ws.Write(ctx, websocket.MessageText, b)
+}
+
+// hijacked remembers the connection that was taken over.
+type hijacked struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	h.conn = conn
+	return conn, rw, err
+}

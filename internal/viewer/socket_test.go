@@ -1,0 +1,255 @@
+package viewer
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// stage is a gallery behind a real listener.
+type stage struct {
+	*Gallery
+	bus *event.Bus
+	url string
+}
+
+func open(t testing.TB, size int, o Options, f *event.Filter) *stage {
+	t.Helper()
+	s := &stage{bus: event.New(size)}
+	s.Gallery = New(s.bus, o)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		after := uint64(0)
+		if r.URL.Query().Get("after") == "99" {
+			after = 99
+		}
+		if err := s.Serve(w, r, after, f); err != nil {
+			w.WriteHeader(fault.Of(err).Status(false))
+			_, _ = w.Write([]byte(fault.Of(err).Text()))
+		}
+	}))
+	t.Cleanup(func() {
+		s.Close()
+		srv.Close()
+	})
+	s.url = "ws" + strings.TrimPrefix(srv.URL, "http")
+	return s
+}
+
+func (s *stage) dial(t testing.TB, query string) *websocket.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, _, err := websocket.Dial(ctx, s.url+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.CloseNow() })
+	c.SetReadLimit(-1)
+	return c
+}
+
+// frame is any frame.
+type frame struct {
+	Type      string
+	Seq, Next uint64
+	Lost      uint64
+	Restarted bool
+	Upstream  string
+	Data      json.RawMessage
+}
+
+func next(t testing.TB, c *websocket.Conn) frame {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, b, err := c.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f frame
+	if err := json.Unmarshal(b, &f); err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+	return f
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// A viewer is greeted, sent what it wants in order, and given signs of life
+// where nothing happens.
+func TestWatch(t *testing.T) {
+	f, err := event.NewFilter("", "a", "", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, 0, Options{Beat: 30 * time.Millisecond, Pause: time.Millisecond}, f)
+	s.bus.Emit(event.Record{Type: event.CallDone, Upstream: "a"})
+	s.bus.Emit(event.Record{Type: event.CallDone, Upstream: "b"})
+	c := s.dial(t, "")
+	if got := next(t, c); got.Type != "hello" || got.Restarted {
+		t.Fatalf("%+v", got)
+	}
+	if !s.bus.Watched() || s.Len() != 1 {
+		t.Error("nobody seems to watch")
+	}
+	if got := next(t, c); got.Type != event.CallDone || got.Seq != 1 || got.Upstream != "a" {
+		t.Fatalf("%+v", got)
+	}
+	if got := next(t, c); got.Type != "heartbeat" || got.Next != 2 {
+		t.Fatalf("%+v", got)
+	}
+	s.bus.Emit(event.Record{Type: event.UpstreamState, Upstream: "b"})
+	s.bus.Emit(event.Record{Type: event.UpstreamState, Upstream: "a"})
+	got := next(t, c)
+	for got.Type == "heartbeat" {
+		got = next(t, c)
+	}
+	if got.Seq != 4 {
+		t.Fatalf("%+v", got)
+	}
+	_ = c.CloseNow()
+	eventually(t, "the viewer has left", func() bool { return s.Len() == 0 })
+}
+
+// The number of another hub's record means to begin anew.
+func TestRestarted(t *testing.T) {
+	s := open(t, 0, Options{}, nil)
+	s.bus.Emit(event.Record{Type: event.Health})
+	c := s.dial(t, "?after=99")
+	if got := next(t, c); !got.Restarted || got.Next != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if got := next(t, c); got.Seq != 1 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// Who was too slow is told how much is lost before what is left.
+func TestGap(t *testing.T) {
+	s := open(t, 10, Options{}, nil)
+	s.bus.Emit(event.Record{Type: event.Health})
+	for range 100 {
+		s.bus.Emit(event.Record{Type: event.CallDone})
+	}
+	c := s.dial(t, "")
+	next(t, c)
+	if got := next(t, c); got.Type != "gap" || got.Lost != 90 {
+		t.Fatalf("%+v", got)
+	}
+	if got := next(t, c); got.Type != event.Health || got.Seq != 1 {
+		t.Fatalf("what is no detail: %+v", got)
+	}
+	if got := next(t, c); got.Seq != 92 || s.Lost() != 90 {
+		t.Fatalf("%+v, %d lost", got, s.Lost())
+	}
+}
+
+// Those who take nothing are cut off after a time, hold nobody up, and do not
+// make the hub keep more than it would; one who does take sees everything.
+func TestStalledViewers(t *testing.T) {
+	s := open(t, 0, Options{Write: 2 * time.Second, Pause: time.Millisecond}, nil)
+	const stalled = 50
+	for range stalled {
+		s.dial(t, "") // never read from
+	}
+	good := s.dial(t, "")
+	eventually(t, "all watch", func() bool { return s.Len() == stalled+1 })
+	next(t, good)
+	const n = 20_000
+	done := make(chan time.Duration)
+	go func() {
+		var spent time.Duration
+		data := map[string]string{"text": strings.Repeat("x", 200)}
+		for i := range n {
+			began := time.Now()
+			s.bus.Emit(event.Record{Type: event.CallDone, Data: data})
+			spent += time.Since(began)
+			if i%500 == 0 {
+				<-time.After(2 * time.Millisecond)
+			}
+		}
+		s.bus.Emit(event.Record{Type: event.Health})
+		done <- spent / n
+	}()
+	var seen, lost uint64
+	for {
+		got := next(t, good)
+		if got.Type == "gap" {
+			lost += got.Lost
+		} else if got.Seq > 0 {
+			seen++
+		}
+		if got.Type == event.Health {
+			break
+		}
+	}
+	if seen+lost != n+1 || seen < n/10 {
+		t.Errorf("%d were seen and %d lost of %d", seen, lost, n+1)
+	}
+	if mean := <-done; mean > time.Millisecond {
+		t.Errorf("telling of something took %v in the mean", mean)
+	}
+	eventually(t, "those who take nothing are cut off", func() bool { return s.Len() == 1 })
+}
+
+func TestRefusals(t *testing.T) {
+	s := open(t, 0, Options{Max: 2}, nil)
+	s.dial(t, "")
+	s.dial(t, "")
+	eventually(t, "both watch", func() bool { return s.Len() == 2 })
+	_, resp, err := websocket.Dial(t.Context(), s.url, nil)
+	if err == nil || resp == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		t.Errorf("one too many was let in: %v", err)
+	}
+	plain, err := http.Get("http" + strings.TrimPrefix(s.url, "ws"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Body.Close()
+	if plain.Header.Get("Upgrade") != "websocket" || plain.StatusCode < 400 {
+		t.Errorf("no socket: %v", plain.Status)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// A hub that stops sends its viewers off, also those who do not listen.
+func TestClose(t *testing.T) {
+	s := open(t, 0, Options{}, nil)
+	c := s.dial(t, "")
+	s.dial(t, "")
+	next(t, c)
+	eventually(t, "both watch", func() bool { return s.Len() == 2 })
+	began := time.Now()
+	go s.Close()
+	_, _, err := c.Read(t.Context())
+	if websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("it was told %v", err)
+	}
+	s.Close()
+	if took := time.Since(began); took > 5*time.Second || s.Len() != 0 {
+		t.Errorf("after %v %d are left", took, s.Len())
+	}
+}
