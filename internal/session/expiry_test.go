@@ -24,7 +24,7 @@ func suiteEnd(t *testing.T, st *store.Store) {
 	if err := r.Remove(ctx, s); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 3 || !told[0].Listed || told[1].Listed || told[1].Value != "v" || !told[2].Ended || told[2].Session.ID() != s.ID() {
+	if len(told) != 4 || !told[0].Opened || !told[1].Listed || told[2].Listed || told[2].Value != "v" || !told[3].Ended || told[3].Session.ID() != s.ID() {
 		t.Errorf("told: %+v", told)
 	}
 	if r.Find("p", "end") != nil || len(r.All(func(p string) bool { return true })) != len(reopened(t, st, r).All(func(string) bool { return true })) {
