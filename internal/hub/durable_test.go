@@ -31,7 +31,8 @@ const durableEnv = "STOA_DURABLE_HUB"
 // durableUp names the address of its upstream, calls of which become tasks.
 const durableUp = "STOA_DURABLE_UPSTREAM"
 
-// durableStore names the address of a store that it shares with others.
+// durableStore names the number of copies and the address of a store that it
+// shares with others.
 const durableStore = "STOA_DURABLE_STORE"
 
 // durableMain runs a hub until it is killed, if the process was started for
@@ -48,8 +49,8 @@ func durableMain() {
 		s.Name, s.Title, s.URL, s.Task = "up", "up", up, config.TaskAlways
 		cfg.Servers = append(cfg.Servers, s)
 	}
-	if url := os.Getenv(durableStore); url != "" {
-		cfg.Store.URL, cfg.Store.Replicas = url, 3
+	if n, url, ok := strings.Cut(os.Getenv(durableStore), " "); ok {
+		cfg.Store.URL, cfg.Store.Replicas = url, len(n)
 	}
 	h, err := hub.Open(hub.Options{Config: &cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Ready: func(addresses []string) { fmt.Println("http://" + addresses[0]) }})
@@ -76,7 +77,7 @@ type durable struct {
 	data string
 	log  string // of all its lives
 	up   string // the address of its upstream; empty for none
-	url3 string // the address of a store of three nodes; empty for one of its own
+	on   string // durableStore; empty for a store of its own
 
 	mu  sync.Mutex
 	url string
@@ -88,10 +89,10 @@ func newDurable(t *testing.T) *durable { return newDurableOver(t, "") }
 
 func newDurableOver(t *testing.T, up string) *durable { return newDurableOn(t, up, "") }
 
-func newDurableOn(t *testing.T, up, store string) *durable {
+func newDurableOn(t *testing.T, up, on string) *durable {
 	t.Helper()
 	dir := t.TempDir()
-	d := &durable{data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), up: up, url3: store}
+	d := &durable{data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), up: up, on: on}
 	d.start(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -109,7 +110,7 @@ func (d *durable) start(t *testing.T) {
 	}
 	defer log.Close()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up, durableStore+"="+d.url3)
+	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up, durableStore+"="+d.on)
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
 	if err != nil {

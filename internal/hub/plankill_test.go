@@ -323,3 +323,67 @@ func TestKilledHubWithPlans(t *testing.T) {
 	}
 	t.Logf("%+v, %d kills", sum, kills+1)
 }
+
+// TestPlansWithoutLeader stops the node that leads the journals of runs, and in
+// the long form the hub too.
+func TestPlansWithoutLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes a while")
+	}
+	wanted, stops := int64(soak(24, 400)), soak(2, 12)
+	web, c := planPeer(t), storetest.StartCluster(t)
+	d := newDurableOn(t, web.URL, "||| "+c.URL)
+	all, begun, wait := planners(t, 4, wanted, func() *durable { return d })
+	for i := range stops {
+		at := int64(i+1) * wanted / int64(stops+1)
+		hubtest.Eventually(t, "so many are begun", func() bool { return begun.Load() >= at || t.Failed() })
+		leader := c.Leader(t, "plan")
+		c.Kill(leader)
+		if i%3 == 2 {
+			d.kill(t)
+			d.start(t)
+		}
+		hubtest.Eventually(t, "runs are begun without it", func() bool { return begun.Load() > at || t.Failed() })
+		c.Restart(t, leader)
+		c.Whole(t, "plan")
+	}
+	wait()
+	for _, p := range all {
+		p.settled(t, 2*hubtest.Patience)
+	}
+	d.stop(t)
+	sum := checkJournals(t, storetest.Open(t, c.Options()), web)
+	if sum.done == 0 {
+		t.Errorf("it shows nothing: %+v", sum)
+	}
+	t.Logf("%+v, %d times without a leader", sum, stops)
+}
+
+// TestPlansOfTwoHubs has two hubs on one store, of which one is killed for
+// good: the other goes on with its runs.
+func TestPlansOfTwoHubs(t *testing.T) {
+	wanted := int64(soak(30, 300))
+	web, server := planPeer(t), storetest.StartServer(t)
+	hubs := []*durable{newDurableOn(t, web.URL, "| "+server.URL), newDurableOn(t, web.URL, "| "+server.URL)}
+	var killed atomic.Bool
+	var turn atomic.Int64
+	all, begun, wait := planners(t, 6, wanted, func() *durable {
+		if killed.Load() {
+			return hubs[1]
+		}
+		return hubs[turn.Add(1)%2]
+	})
+	hubtest.Eventually(t, "half of them are begun", func() bool { return begun.Load() >= wanted/2 || t.Failed() })
+	killed.Store(true)
+	hubs[0].kill(t)
+	wait()
+	for _, p := range all {
+		p.settled(t, 2*hubtest.Patience)
+	}
+	hubs[1].stop(t)
+	sum := checkJournals(t, storetest.Open(t, store.Options{URL: server.URL}), web)
+	if sum.done == 0 {
+		t.Errorf("it shows nothing: %+v", sum)
+	}
+	t.Logf("%+v", sum)
+}
