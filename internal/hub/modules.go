@@ -116,7 +116,11 @@ func (h *Hub) setModules(cfg *config.Config) error {
 func handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
 	published := strings.HasPrefix(tool, modules.PublishedPrefix)
-	return catalog.Handling{Envelope: true, Keyed: module == modules.PlanName && (published || tool == "plan_execute"), ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+	runs, task := module == modules.PlanName && (published || tool == "plan_execute"), catalog.TaskNever
+	if runs {
+		task = catalog.TaskSlow
+	}
+	return catalog.Handling{Envelope: true, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
 		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !published}
 }
 
