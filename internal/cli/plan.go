@@ -147,7 +147,7 @@ func (c *client) askRun(ctx context.Context, verb, path string, q url.Values, bo
 // awaitRun waits until a run is over or paused, calling seen with what it is in
 // between, and returns it with what q asks for.
 func (c *client) awaitRun(ctx context.Context, id string, q url.Values, seen func(*plan.View)) (*runAnswer, error) {
-	poll := url.Values{"wait": {"25s"}}
+	poll := url.Values{} // the first tells how far it is now
 	for {
 		a, err := c.askRun(ctx, http.MethodGet, "/"+id, poll, nil)
 		if err != nil {
@@ -157,7 +157,7 @@ func (c *client) awaitRun(ctx context.Context, id string, q url.Values, seen fun
 			return c.askRun(ctx, http.MethodGet, "/"+id, q, nil)
 		}
 		seen(&a.Run)
-		poll.Set("after", strconv.Itoa(a.Run.Events))
+		poll = url.Values{"wait": {"25s"}, "after": {strconv.Itoa(a.Run.Events)}}
 	}
 }
 
