@@ -400,7 +400,7 @@ func (e *Engine) tell(t *turn, kind string, end *End) {
 	} else {
 		r.Kind, r.TookUS = end.Reason, time.Since(t.begun).Microseconds()
 		s := t.b.now()
-		r.Data = map[string]any{"model": end.Model, "reason": end.Reason, "seq": s.Seq, "cost": end.Cost}
+		r.Data = map[string]any{"model": end.Model, "reason": end.Reason, "seq": s.Seq, "cost": end.Cost, "usage": end.Usage}
 		if end.Reason == ReasonFailed {
 			r.Level = "warning"
 		}

@@ -82,6 +82,7 @@ func (r *Record) detail() bool { return strings.HasPrefix(r.Type, "call.") }
 // Bus keeps the last records.
 type Bus struct {
 	watchers atomic.Int32
+	hear     atomic.Pointer[func(*Record)]
 	lingers  atomic.Int64 // unix nanoseconds until when somebody counts as watching; 0: not at all
 
 	mu      sync.Mutex
@@ -155,7 +156,14 @@ func (b *Bus) Emit(r Record) {
 		b.more = nil
 	}
 	b.mu.Unlock()
+	if f := b.hear.Load(); f != nil && !r.detail() {
+		(*f)(&r)
+	}
 }
+
+// Hear makes f be called with each record that is not about a single call, on
+// the goroutine of who emits it. f must not block and must not keep the record.
+func (b *Bus) Hear(f func(*Record)) { b.hear.Store(&f) }
 
 // last keeps a record that is no detail. Called with mu held.
 func (b *Bus) last(r Record) {

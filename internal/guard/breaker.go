@@ -172,6 +172,17 @@ type Breakers struct {
 // NewBreakers returns an empty set.
 func NewBreakers(opt Options) *Breakers { return &Breakers{opt: opt.withDefaults()} }
 
+// Open counts those that let nothing through.
+func (s *Breakers) Open() (n int) {
+	s.m.Range(func(_, b any) bool {
+		if b.(*Breaker).State() == Open {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
 // Of returns the Breaker of key. A call should ask once and keep it, so that
 // its verdict reaches the Breaker that let it through.
 func (s *Breakers) Of(key string) *Breaker {

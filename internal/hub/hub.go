@@ -212,7 +212,7 @@ func (h *Hub) openFaces(opts Options) error {
 		h.gateway.Close()
 		h.router.Close()
 	})
-	h.gauges()
+	h.measure()
 	return nil
 }
 

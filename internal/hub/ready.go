@@ -119,39 +119,6 @@ func list(ctx context.Context, ask func(context.Context, *mcp.Request) (mcp.Resp
 	return p
 }
 
-// gauges are figures that are read when somebody looks.
-func (h *Hub) gauges() {
-	h.metrics.Gauge("stoa_sessions", "Open legacy connections over HTTP.", func(observe func(float64, ...string)) {
-		observe(float64(h.connections.Len()))
-	})
-	h.metrics.Gauge("stoa_upstream_up", "Whether an upstream is connected.", func(observe func(float64, ...string)) {
-		for _, s := range h.Upstreams() {
-			up := 0.0
-			if s.State == upstream.Connected {
-				up = 1
-			}
-			observe(up, "upstream", s.Name)
-		}
-	})
-	h.metrics.Gauge("stoa_upstream_starts", "Processes started for an upstream.", func(observe func(float64, ...string)) {
-		for _, s := range h.Upstreams() {
-			observe(float64(s.Starts), "upstream", s.Name)
-		}
-	})
-	h.metrics.Gauge("stoa_processes", "Running processes of upstreams.", func(observe func(float64, ...string)) {
-		observe(float64(h.pool.Stats().Processes))
-	})
-	h.metrics.Gauge("stoa_connections", "Open connections to upstreams.", func(observe func(float64, ...string)) {
-		observe(float64(h.pool.Stats().Open))
-	})
-	h.metrics.Gauge("stoa_event_polls", "Requests that wait for events.", func(observe func(float64, ...string)) {
-		observe(float64(h.polls.Load()))
-	})
-	h.metrics.Gauge("stoa_catalog_tools", "Tools that are offered.", func(observe func(float64, ...string)) {
-		observe(float64(len(h.cat.Now().Items(0))))
-	})
-}
-
 // httpLog passes what net/http has to say to the log, as details: most of it
 // is about clients that went away.
 func httpLog(l *slog.Logger) *log.Logger {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,8 @@ const (
 	maxTools     = 2_000
 	maxUpstreams = 500
 	maxKinds     = 100
+	maxSeries    = 1_000 // of one gauge
+	maxCounted   = 200   // of one counter
 	other        = "other"
 )
 
@@ -46,6 +49,25 @@ type Metrics struct {
 
 	counts atomic.Pointer[counts] // replaced whole under mu
 	mu     sync.Mutex
+	listed []Listed
+}
+
+// Listed is a metric as the manual lists it.
+type Listed struct{ Name, Kind, Help string }
+
+// List returns the metrics that are measured here, in the order in which they
+// were registered; those of the runtime and the process are not among them.
+func (m *Metrics) List() []Listed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.listed)
+}
+
+func (m *Metrics) list(name, kind, help string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listed = append(m.listed, Listed{name, kind, help})
+	return help
 }
 
 // counts holds what was counted so far. The counters are ours and handed over
@@ -87,7 +109,7 @@ func New() (*Metrics, error) {
 	m.meter = m.provider.Meter("stoa")
 	var errs [5]error
 	_, errs[0] = m.meter.Int64ObservableCounter("stoa_calls_total",
-		metric.WithDescription("Calls by upstream, tool and outcome: ok, tool_error (the tool said no) or fault (it could not be asked)."),
+		metric.WithDescription(m.list("stoa_calls_total", "counter", "Calls by upstream, tool and outcome: ok, tool_error (the tool said no) or fault (it could not be asked).")),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, s := range m.counts.Load().calls {
 				s.observe(o)
@@ -95,14 +117,14 @@ func New() (*Metrics, error) {
 			return nil
 		}))
 	_, errs[1] = m.meter.Int64ObservableCounter("stoa_errors_total",
-		metric.WithDescription("Calls that could not be made, by kind of fault."),
+		metric.WithDescription(m.list("stoa_errors_total", "counter", "Calls that could not be made, by kind of fault.")),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, s := range m.counts.Load().kinds {
 				s.observe(o)
 			}
 			return nil
 		}))
-	m.took, errs[2] = m.meter.Float64Histogram("stoa_call_seconds", metric.WithDescription("Time from a call's arrival to its result, by upstream."), metric.WithExplicitBucketBoundaries(seconds...))
+	m.took, errs[2] = m.meter.Float64Histogram("stoa_call_seconds", metric.WithDescription(m.list("stoa_call_seconds", "histogram", "Time from a call's arrival to its result, by upstream.")), metric.WithExplicitBucketBoundaries(seconds...))
 	errs[3] = m.registry.Register(collectors.NewGoCollector())
 	errs[4] = m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(errs[:]...); err != nil {
@@ -206,9 +228,14 @@ func (m *Metrics) kind(kind string) *series {
 // and value. f runs on the reader's goroutine and must not keep observe. It
 // panics if name is not that of a metric.
 func (m *Metrics) Gauge(name, help string, f func(observe func(value float64, pairs ...string))) {
-	_, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(help),
+	_, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(m.list(name, "gauge", help)),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			f(func(value float64, pairs ...string) { o.Observe(value, labels(pairs...)) })
+			n := 0
+			f(func(value float64, pairs ...string) {
+				if n++; n <= maxSeries {
+					o.Observe(value, labels(pairs...))
+				}
+			})
 			return nil
 		}))
 	if err != nil {

@@ -181,3 +181,35 @@ func BenchmarkCallParallel(b *testing.B) {
 		}
 	})
 }
+
+func TestCounter(t *testing.T) {
+	m := open(t)
+	count := m.Counter("stoa_things_total", "Things by kind.")
+	for i := range maxCounted + 50 {
+		count(2, "kind", fmt.Sprint(i))
+	}
+	count(1, "kind", "0")
+	if n := len(scrape(t, m, `^stoa_things_total`)); n != maxCounted+1 {
+		t.Errorf("%d series", n)
+	}
+	want := []string{`stoa_things_total{kind="0"} 3`, `stoa_things_total{kind="other"} 100`}
+	if d := cmp.Diff(want, scrape(t, m, `^stoa_things_total.*"(0|other)"`)); d != "" {
+		t.Error(d)
+	}
+	l := m.List()
+	if got := l[len(l)-1]; got != (Listed{"stoa_things_total", "counter", "Things by kind."}) {
+		t.Errorf("listed as %+v", got)
+	}
+}
+
+func TestGaugesAreBounded(t *testing.T) {
+	m := open(t)
+	m.Gauge("stoa_many", "Many.", func(observe func(float64, ...string)) {
+		for i := range 2 * maxSeries {
+			observe(1, "n", fmt.Sprint(i))
+		}
+	})
+	if n := len(scrape(t, m, `^stoa_many`)); n != maxSeries {
+		t.Errorf("%d series", n)
+	}
+}

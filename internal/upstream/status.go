@@ -49,6 +49,7 @@ type Status struct {
 	Resources   int       `json:"resources"`
 	Templates   int       `json:"templates"`
 	Breaker     string    `json:"breaker"`
+	OpenTools   int       `json:"openTools,omitempty"` // tools whose breakers let nothing through
 	Queued      int       `json:"queued"`
 	Running     int       `json:"running"`
 	// Queue is how the upstream's queue stands; nil if it has none.
@@ -59,7 +60,7 @@ type Status struct {
 
 // Status returns the upstream's status.
 func (u *Upstream) Status() Status {
-	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
+	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State()), OpenTools: u.tools.Open()}
 	switch {
 	case u.opts.Handler != nil:
 		s.Transport = cmp.Or(u.opts.Via, "local")
