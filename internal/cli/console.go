@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os/exec"
-	"runtime"
+
+	"github.com/stoahub/stoa/internal/console"
 )
 
 type consoleCmd struct {
@@ -31,22 +31,10 @@ func (c *consoleCmd) Run(ctx context.Context, s std) error {
 	defer answers.close()
 	at := answers.base.JoinPath("/console/")
 	shown := at.String() + "#token=" + url.PathEscape(answers.token)
-	if c.NoOpen || !isTerminal(s.out) || open(shown) != nil {
+	if c.NoOpen || !isTerminal(s.out) || console.Open(ctx, shown) != nil {
 		_, err := fmt.Fprintln(s.out, shown)
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "opened %s\n", at)
 	return err
-}
-
-// open asks the system to show an address to the person at it.
-func open(address string) error {
-	name, args := "xdg-open", []string{address}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
-	}
-	return exec.Command(name, args...).Run()
 }

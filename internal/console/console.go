@@ -7,7 +7,10 @@
 package console
 
 import (
+	"context"
 	"net/http"
+	"os/exec"
+	"runtime"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -38,4 +41,16 @@ func Route(mux *http.ServeMux, cookie string, files http.Handler, public func(ht
 		http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 		w.WriteHeader(http.StatusNoContent)
 	})))
+}
+
+// Open asks the system to show an address to the person at it.
+func Open(ctx context.Context, address string) error {
+	name, args := "xdg-open", []string{address}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
+	}
+	return exec.CommandContext(ctx, name, args...).Run()
 }

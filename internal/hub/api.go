@@ -57,13 +57,19 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 	}
 	maps.Copy(routes, h.planRoutes())
 	for pattern, f := range routes {
-		mux.Handle(pattern, v1.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
-			if err := f(w, r, who); err != nil {
-				h.stumbled(r, err)
-				sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
-			}
-		}))
+		mux.Handle(pattern, h.answering(v1, f))
 	}
+	h.routeConsoleAPI(mux, v1)
+}
+
+// answering serves f to those with a token.
+func (h *Hub) answering(g *auth.Guard, f apiHandler) http.Handler {
+	return g.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+		if err := f(w, r, who); err != nil {
+			h.stumbled(r, err)
+			sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
+		}
+	})
 }
 
 // stumbled logs what the client is not told.

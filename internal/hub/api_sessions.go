@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ func (h *Hub) seen(who *auth.Principal, of string) ([]*session.Session, error) {
 }
 
 func (h *Hub) listSessions(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "principal")
+	q, err := query(r, "principal", "search", "offset", "limit")
 	if err != nil {
 		return err
 	}
@@ -38,11 +39,20 @@ func (h *Hub) listSessions(w http.ResponseWriter, r *http.Request, who *auth.Pri
 	if err != nil {
 		return err
 	}
-	out := make([]session.Info, len(all))
-	for i, s := range all {
+	if text := strings.ToLower(q.Get("search")); text != "" {
+		all = slices.DeleteFunc(slices.Clone(all), func(s *session.Session) bool {
+			return !strings.Contains(strings.ToLower(s.Principal()+"/"+s.Name()), text)
+		})
+	}
+	part, err := pageOf(q, all)
+	if err != nil {
+		return err
+	}
+	out := make([]session.Info, len(part))
+	for i, s := range part {
 		out[i] = s.Info()
 	}
-	reply(w, http.StatusOK, map[string]any{"sessions": out})
+	reply(w, http.StatusOK, map[string]any{"sessions": out, "total": len(all)})
 	return nil
 }
 
@@ -137,16 +147,8 @@ func (h *Hub) readValue(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if err != nil {
 		return err
 	}
-	if text := r.URL.Query().Get("version"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return fault.New(fault.InvalidParams, "version", "%q is no number of a version", text)
-		}
-		if v, err = s.Version(v.Name, n, 0); err != nil {
-			f := *fault.Of(err)
-			f.Kind, f.Hint = fault.ResourceNotFound, "Use a version that is kept."
-			return &f
-		}
+	if v, err = versionOf(s, v, r.URL.Query().Get("version")); err != nil {
+		return err
 	}
 	data, err := s.Data(r.Context(), v)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -45,14 +46,26 @@ func (h *Hub) tasksOf(who *auth.Principal) []*task.Task {
 }
 
 func (h *Hub) listTasks(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	if _, err := query(r); err != nil {
+	q, err := query(r, "upstream", "status", "newest", "offset", "limit")
+	if err != nil {
+		return err
+	}
+	all := slices.DeleteFunc(slices.Clone(h.tasksOf(who)), func(t *task.Task) bool {
+		s := t.State()
+		return q.Get("upstream") != "" && s.Work.Upstream != q.Get("upstream") || q.Get("status") != "" && string(s.Status) != q.Get("status")
+	})
+	if q.Get("newest") == "true" {
+		slices.Reverse(all)
+	}
+	part, err := pageOf(q, all)
+	if err != nil {
 		return err
 	}
 	out := []taskInfo{}
-	for _, t := range h.tasksOf(who) {
+	for _, t := range part {
 		out = append(out, infoOf(&task.Detail{State: t.State()}))
 	}
-	reply(w, http.StatusOK, map[string]any{"tasks": out})
+	reply(w, http.StatusOK, map[string]any{"tasks": out, "total": len(all)})
 	return nil
 }
 

@@ -85,6 +85,8 @@ type Hub struct {
 	tasks       *call.Tasks
 	chat        chatHost
 	plans       plans
+	lists       catalogBook
+	web         webDebug
 	environ     []string // Options.Environ
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
@@ -166,6 +168,7 @@ func (h *Hub) openDomain(Options) error {
 	}
 	h.cat = catalog.New(50 * time.Millisecond)
 	h.cat.Watch(h.catalogChanged)
+	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth})
 	h.opened(func() {
 		h.cat.Close()
@@ -236,6 +239,7 @@ func (h *Hub) begin(Options) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.opened(cancel)
 	h.opened(h.leases.close)
+	h.opened(h.web.close)
 	h.wg.Go(func() { h.sweep(ctx) })
 	return nil
 }
@@ -358,6 +362,7 @@ func (h *Hub) drain(servers []*http.Server) {
 	wg.Go(h.viewers.Close)
 	wg.Go(func() { h.chat.drain(ctx) })
 	wg.Go(func() { h.plans.runs.Drain(ctx) })
+	wg.Go(func() { h.web.shutdown(ctx) })
 	for _, s := range servers {
 		wg.Go(func() {
 			if s.Shutdown(ctx) != nil {

@@ -48,7 +48,11 @@ func (h *Hub) build(cfg *config.Config) built {
 		add(h.planModule())
 	}
 	if cfg.Modules.Debug.Enabled {
-		add(modules.Debug(modules.DebugOptions{Logs: h.logs.Read, Trouble: h.logs.Trouble}))
+		o := modules.DebugOptions{Logs: h.logs.Read, Trouble: h.logs.Trouble}
+		if h.data != nil { // a temporary hub has no console
+			o.StartWeb, o.WebStatus = h.startWeb, h.webStatus
+		}
+		add(modules.Debug(o))
 	}
 	if cfg.Modules.Task.Enabled {
 		add(modules.Task(h.tasks, h.gateway.Tool))

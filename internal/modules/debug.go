@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/wire"
@@ -26,6 +27,22 @@ type DebugOptions struct {
 	Logs func(obs.Query) []obs.Record
 	// Trouble says why the log files are not written; nil means never.
 	Trouble func() error
+	// StartWeb opens the console on a port of this machine, 0 meaning any, and
+	// a browser with it if that is wanted; WebStatus says how it is. nil means
+	// that there is no console, and no tools for it.
+	StartWeb  func(ctx context.Context, who *auth.Principal, port int, open bool) (WebStatus, error)
+	WebStatus func() WebStatus
+}
+
+// WebStatus is where the console is, and who looks at it.
+type WebStatus struct {
+	Running  bool   `json:"running"` // web_debug_start has opened an address
+	Port     int    `json:"port,omitempty"`
+	URL      string `json:"url,omitempty"`
+	UptimeMs int64  `json:"uptimeMs,omitempty"`
+	Viewers  int    `json:"viewers"`           // pages that follow what happens
+	Console  string `json:"console,omitempty"` // where it can be had now
+	Note     string `json:"-"`                 // what did not work
 }
 
 var logsTool = Tool{
@@ -47,7 +64,46 @@ func Debug(opts DebugOptions) *Module {
 		}
 		return opts.read(args)
 	}
-	return New("debug", "", nil, t)
+	tools := []Tool{t}
+	if opts.StartWeb != nil {
+		tools = append(tools, opts.webTools()...)
+	}
+	return New("debug", "", nil, tools...)
+}
+
+// webTools are those for the console.
+func (o DebugOptions) webTools() []Tool {
+	return []Tool{
+		{Name: "web_debug_start", Title: "Open the web console", Idempotent: true,
+			Description: "Serves the hub's web console on a further port of this machine and answers with its URL. The page asks for the hub's token unless openBrowser opens it.",
+			Input: `{"type":"object","additionalProperties":false,"properties":{
+				"port":{"type":"integer","minimum":1,"maximum":65535,"description":"Left out, any that is free."},
+				"openBrowser":{"type":"boolean","description":"Show it to the person at the hub's machine."}}}`,
+			Run: func(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+				args, err := decode[struct {
+					Port        int  `json:"port"`
+					OpenBrowser bool `json:"openBrowser"`
+				}](raw)
+				if err != nil {
+					return nil, err
+				}
+				s, err := o.StartWeb(ctx, req.Client.Principal, args.Port, args.OpenBrowser)
+				if err != nil {
+					return nil, err
+				}
+				text := "The console is at " + s.URL
+				if s.Note != "" {
+					text += "; " + s.Note
+				}
+				return Answer{Data: s, Message: text}, nil
+			}},
+		{Name: "web_debug_status", Title: "State of the web console", ReadOnly: true,
+			Description: "Says on which port web_debug_start has opened the console, since when, and how many pages look at the hub.",
+			Input:       `{"type":"object","additionalProperties":false,"properties":{}}`,
+			Run: func(context.Context, *mcp.Request, json.RawMessage) (any, error) {
+				return Answer{Data: o.WebStatus()}, nil
+			}},
+	}
 }
 
 type logsArgs struct {
@@ -74,7 +130,7 @@ func (o DebugOptions) read(a logsArgs) (any, error) {
 	out := logRecords{Logs: []json.RawMessage{}}
 	size := 0
 	for i := range records {
-		line := renderRecord(&records[i])
+		line := LogRecord(&records[i])
 		if size += len(line); size > logsBytes && i > 0 {
 			break
 		}
@@ -94,9 +150,9 @@ func (o DebugOptions) read(a logsArgs) (any, error) {
 	return answer, nil
 }
 
-// renderRecord keeps the order of the attributes. Of two with one name, which
+// LogRecord is a record as it is shown. It keeps the order of the attributes. Of two with one name, which
 // a log may have and an object may not, the first stays.
-func renderRecord(r *obs.Record) json.RawMessage {
+func LogRecord(r *obs.Record) json.RawMessage {
 	b := append([]byte(`{"time":"`), r.Time.UTC().Format(time.RFC3339Nano)...)
 	b = append(append(b, `","level":"`...), obs.LevelName(r.Level)...)
 	b = wire.AppendString(append(b, `","message":`...), clip(r.Msg))

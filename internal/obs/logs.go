@@ -138,6 +138,15 @@ func (l *Logs) Read(q Query) []Record {
 	return append(out, more...)
 }
 
+// After returns the records in memory that q wants and that follow a number, as
+// Ring.After does.
+func (l *Logs) After(number uint64, q Query) (out []Record, next uint64) {
+	return l.ring.After(number, q)
+}
+
+// Last is the number of the newest record.
+func (l *Logs) Last() uint64 { return l.ring.newest() }
+
 // tell logs that the files began or ceased to work.
 func (l *Logs) tell() {
 	t := l.turned.Swap(nil)

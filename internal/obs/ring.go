@@ -16,6 +16,7 @@ type Ring struct {
 	next  int
 	n     int
 	bytes int
+	last  uint64 // the number of the newest line; the first is 1
 }
 
 // NewRing returns a ring for so many records; 0 means 2,000.
@@ -37,6 +38,7 @@ func (r *Ring) add(line []byte) {
 	r.lines[r.next] = kept
 	r.next = (r.next + 1) % len(r.lines)
 	r.n++
+	r.last++
 	for r.bytes += len(kept); r.bytes > ringBytes && r.n > 1; {
 		r.drop()
 	}
@@ -72,4 +74,36 @@ func (r *Ring) Read(q Query) []Record {
 		}
 	}
 	return out
+}
+
+// After returns the records that q wants of those after number after, the
+// oldest first, and the number to go on after. If there are more than q allows,
+// the newest are left out.
+func (r *Ring) After(after uint64, q Query) (out []Record, next uint64) {
+	r.mu.Lock()
+	first := r.last - uint64(r.n) + 1
+	lines := make([][]byte, 0, r.n)
+	for i := range r.n {
+		if first+uint64(i) > after {
+			lines = append(lines, r.lines[(r.next-r.n+i+len(r.lines))%len(r.lines)])
+		}
+	}
+	next = r.last
+	r.mu.Unlock()
+	out = []Record{}
+	for i, line := range lines {
+		if rec, err := parseRecord(line); err == nil && q.wants(&rec) {
+			if out = append(out, rec); len(out) == q.limit() {
+				return out, next - uint64(len(lines)-1-i)
+			}
+		}
+	}
+	return out, next
+}
+
+// newest is the number of the newest line.
+func (r *Ring) newest() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }

@@ -23,6 +23,7 @@ type New struct {
 	Description string
 	By          string
 	Origin      *Origin
+	Over        int // the version that it may take the place of, and no other; 0 means any
 }
 
 // Put stores a value. It is durable when Put returns. replaced is the version
@@ -53,6 +54,9 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 		if old := st.values[v.Name].current(); old != nil {
 			v.Version, replaced, listed = old.Version+1, old.Version, false
 		}
+		if n.Over > 0 && replaced != n.Over {
+			return nil, nil, overtaken(v.Name, n.Over, replaced)
+		}
 		return &event{Kind: put, ID: id, Value: &v}, n.Data, nil
 	})
 	if err != nil {
@@ -61,6 +65,17 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 	s.r.cache.put(place{s.id, ev.Value.seq}, slices.Clone(n.Data))
 	s.r.tell(Change{Session: kept, Value: ev.Value.Name, Listed: listed})
 	return *ev.Value, replaced, nil
+}
+
+// overtaken is the fault for a version that was to take the place of another
+// than the current one.
+func overtaken(name string, over, current int) error {
+	f := fault.New(fault.InvalidArguments, name, "version %d of it is current, not %d: somebody else has stored it", current, over)
+	if current == 0 {
+		f.Msg = "it has been removed meanwhile"
+	}
+	f.Hint = "Read what it is now, and change that."
+	return f.With("version", current)
 }
 
 // What is told of a value stays small beside it, whatever a client or a server

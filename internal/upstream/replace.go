@@ -24,6 +24,11 @@ func (p *Pool) Replace(opts Options) (*Upstream, error) {
 	if old == nil {
 		return nil, fault.New(fault.Internal, opts.Name, "there is no upstream of that name to replace")
 	}
+	return p.replace(old, opts), nil
+}
+
+// replace is called with mu held.
+func (p *Pool) replace(old *Upstream, opts Options) *Upstream {
 	u := newUpstream(opts, p.cat, p)
 	old.mu.Lock()
 	u.subs, u.subsGen, u.level = maps.Clone(old.subs), old.subsGen, old.level
@@ -33,7 +38,7 @@ func (p *Pool) Replace(opts Options) (*Upstream, error) {
 	p.ups[opts.Name] = u
 	u.wg.Go(u.run)
 	p.wg.Go(func() { p.retire(old) })
-	return u, nil
+	return u
 }
 
 // Retire takes an upstream out and forgets what it offered. Its running calls

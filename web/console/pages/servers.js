@@ -1,21 +1,77 @@
-// Servers: what each is, how it does, what it said last.
-import { html } from '../lib/html.js';
-import { go } from '../lib/router.js';
-import { Page, Table, State, Trouble, useApi, Empty } from '../lib/ui.js';
+// Servers: what each is, how it does, what it said last, and how what it offers
+// has changed.
+import { html, useEffect } from '../lib/html.js';
+import { api } from '../lib/api.js';
+import { listen } from '../lib/events.js';
+import { go, Link } from '../lib/router.js';
+import { Page, Table, State, Badge, Trouble, useApi, Empty, Button, Time } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
+import { Diff } from '../lib/diff.js';
+
+const states = ['disconnected', 'connecting', 'connected', 'failed'];
 
 /** @param {{rest: string[]}} props */
 export function Servers({ rest }) {
-  const { data, error } = useApi('/api/v1/servers', 3000);
+  const { data, error, again } = useApi('/api/v1/servers', 5000);
+  useEffect(() => listen((e) => { if (/^upstream\./.test(e.type)) again(); }), []);
   const servers = data?.servers || [];
-  const shown = servers.find((/** @type {any} */ s) => s.name === rest[0]);
+  const name = rest[0];
   return html`<${Page} title="Servers"><${Trouble} error=${error} />
-    <div class=${shown ? 'split' : ''}><${Table} rows=${servers} empty="No server is configured: write one under servers in stoa.yaml." selected=${rest[0]} onRow=${(/** @type {any} */ s) => go('servers/' + encodeURIComponent(s.name))} columns=${[
-      { key: 'name', title: 'Name' }, { title: 'State', render: (/** @type {any} */ s) => html`<${State} is=${s.state} />` },
-      { key: 'transport', title: 'By' }, { title: 'Era', render: (/** @type {any} */ s) => [s.eras].flat().join(', ') }, { key: 'tools', title: 'Tools', className: 'num' }]} />
-    ${rest[0] && data && !shown ? html`<${Empty}>There is no server ${rest[0]}.<//>` : null}
-    ${shown ? html`<section class="side" aria-label=${shown.name}><h2>${shown.name} <${State} is=${shown.state} /></h2>
-      ${shown.error ? html`<${Trouble} error=${{ message: shown.error }} />` : null}
-      ${shown.stderr?.length ? html`<h2>Last error output</h2><pre>${shown.stderr.join('\n')}</pre>` : null}
-      <h2>All of it</h2><${Json} value=${shown} /></section>` : null}</div><//>`;
+    ${data?.pool ? html`<p class="soft">${data.pool.open} connections, ${data.pool.idle} idle · ${data.pool.processes} processes · ${data.pool.unhealthy} failures</p>` : null}
+    <div class=${name ? 'split' : ''}>${data ? html`<${Table} rows=${servers} empty="No server is configured: write one under servers in stoa.yaml." selected=${name} onRow=${(/** @type {any} */ s) => go('servers/' + encodeURIComponent(s.name))} columns=${[
+      { title: 'Name', render: (/** @type {any} */ s) => html`<${Link} to=${'servers/' + encodeURIComponent(s.name)} data-testid=${'server-' + s.name}>${s.title || s.name}<//>` },
+      { title: 'State', render: (/** @type {any} */ s) => html`<${State} is=${s.state} />${s.breaker && s.breaker !== 'closed' ? html` <${Badge} kind="warn">breaker ${s.breaker}<//>` : null}` },
+      { key: 'transport', title: 'By' }, { title: 'Era', render: (/** @type {any} */ s) => (s.eras || []).join(', ') },
+      { key: 'tools', title: 'Tools', className: 'num' }, { key: 'running', title: 'Running', className: 'num' }]} />` : null}
+    ${name ? html`<${Server} key=${name} name=${name} />` : null}</div><//>`;
+}
+
+/** One server. @param {{name: string}} props */
+function Server({ name }) {
+  const { data, error, again } = useApi('/api/v1/servers/' + encodeURIComponent(name), 2000);
+  useEffect(() => listen((e) => { if (/^upstream\./.test(e.type) && e.upstream === name) again(); }), [name]);
+  if (!data) return html`<section class="side" aria-label=${name}><h2>${name}</h2><${Trouble} error=${error} /></section>`;
+  const s = data.server;
+  const restart = async () => { await api('/api/v1/servers/' + encodeURIComponent(name) + '/restart', { method: 'POST' }); again(); };
+  return html`<section class="side" aria-label=${name}>
+    <header class="page"><h2>${s.title || s.name}</h2><div class="actions">
+      ${s.transport === 'local' ? null : html`<${Button} onClick=${restart} data-testid="restart">Restart<//>`} <${Link} to="tools" query=${{ upstream: name }}>Its tools<//></div></header>
+    <${Trouble} error=${error} />${s.error ? html`<${Trouble} error=${{ message: s.error, hint: s.retryInMs ? `The next attempt is in ${Math.ceil(s.retryInMs / 1000)} s.` : '' }} />` : null}
+    <${Machine} server=${s} />
+    <${Facts} of=${[['Transport', s.transport], ['Eras', (s.eras || []).join(', ')], ['Version', s.version], ['Speaks', (data.versions || []).join(', ')], ['Calls itself', data.info ? [data.info.title || data.info.name, data.info.version].filter(Boolean).join(' ') : ''],
+      ['Handshake', s.latencyMs ? s.latencyMs.toFixed(1) + ' ms' : ''], ['Breaker', s.breaker], ['Running', String(s.running)], ['Waiting', String(s.queued)],
+      ['Offers', `${s.tools} tools, ${s.prompts} prompts, ${s.resources} resources, ${s.templates} templates${s.stale ? ' (as it said last)' : ''}`]]} />
+    ${s.health?.length ? html`<h3>Worth knowing</h3><ul>${s.health.map((/** @type {any} */ h) => html`<li><${Badge} kind="warn">${h.code}<//> ${h.text}</li>`)}</ul>` : null}
+    <h3>Connections and processes</h3>
+    <${Table} rows=${data.connections} empty="There is none now; one is made when it is needed." rowKey=${(/** @type {any} */ c) => c.era + c.pid + c.since} columns=${[
+      { key: 'era', title: 'Era' }, { key: 'version', title: 'Version' }, { title: 'Process', className: 'num', render: (/** @type {any} */ c) => c.pid ? html`<span data-testid="pid">${c.pid}</span>` : '—' },
+      { title: 'Since', render: (/** @type {any} */ c) => html`<${Time} at=${c.since} />` }, { key: 'busy', title: 'Calls', className: 'num' }, { title: 'For', render: (/** @type {any} */ c) => c.own ? 'one client' : 'all' }]} />
+    <h3>Capabilities</h3>${data.capabilities ? html`<${Json} value=${data.capabilities} />` : html`<${Empty}>It has not said any.<//>`}
+    ${data.instructions ? html`<h3>Instructions</h3><pre>${data.instructions}</pre>` : null}
+    <h3>Changes of what it offers</h3><${Changes} changes=${data.changes} />
+    ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<pre data-testid="stderr">${s.stderr.map(plain).join('\n')}</pre>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}
+  </section>`;
+}
+
+/** Text of a terminal without what moves its cursor and colours it. @param {string} text */
+const plain = (text) => text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]/g, '');
+
+/** Which of its states a server is in. @param {{server: any}} props */
+function Machine({ server }) {
+  return html`<ol class="machine" aria-label="State">${states.map((one) => html`<li aria-current=${server.state === one ? 'step' : undefined}>${server.state === one ? html`<${State} is=${one} /> <span class="soft">since <${Time} at=${server.since} /></span>` : html`<span class="soft">${one}</span>`}</li>`)}</ol>`;
+}
+
+/** @param {{of: [string, any][]}} props */
+export function Facts({ of }) {
+  return html`<dl class="facts">${of.filter(([, v]) => v !== '' && v != null).map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>`;
+}
+
+const marks = /** @type {Record<string, string>} */ ({ added: 'good', removed: 'bad', changed: 'warn' });
+
+/** @param {{changes: any[]}} props */
+function Changes({ changes }) {
+  if (!changes?.length) return html`<${Empty}>Nothing has changed since the hub read its lists first.<//>`;
+  return changes.map((c, i) => html`<details class="change" open=${i === 0} key=${c.time} data-testid="change"><summary><${Time} at=${c.time} /> · ${['added', 'removed', 'changed'].map((what) => [what, c.items.filter((/** @type {any} */ x) => x.what === what).length]).filter(([, n]) => n).map(([what, n]) => `${n} ${what}`).join(', ')}${c.more ? ` and ${c.more} more` : ''}</summary>
+    ${c.items.map((/** @type {any} */ x) => html`<details class="item" open=${c.items.length < 4}><summary><${Badge} kind=${marks[x.what]}>${x.what}<//> ${x.kind} <code>${x.name}</code></summary>
+      ${x.before || x.after ? html`<${Diff} before=${x.before} after=${x.after} />` : html`<${Empty}>Its definition is too long to be kept.<//>`}</details>`)}</details>`);
 }
