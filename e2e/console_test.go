@@ -97,7 +97,7 @@ func (c console) write(t *testing.T, selector, text string) {
 // choose chooses an option by its value.
 func (c console) choose(t *testing.T, selector, value string) {
 	t.Helper()
-	c.until(t, "document.querySelector("+quoted(selector)+")?.querySelector('option[value='+CSS.escape("+quoted(value)+")+']')")
+	c.until(t, "[...(document.querySelector("+quoted(selector)+")?.options ?? [])].some((o) => o.value === "+quoted(value)+")")
 	c.run(t, "const e = document.querySelector("+quoted(selector)+"); e.value = "+quoted(value)+"; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true}))")
 }
 

@@ -1,7 +1,14 @@
 // Preact and htm as one: markup in template strings, without a compiler. Text
-// that is put into it is text, whatever it holds.
-import { h, render, Fragment } from 'preact';
+// that is put into it is text, whatever it holds, and all of it can be seen.
+import { h, render, Fragment, options } from 'preact';
 import htm from 'htm';
+import { seen } from './text.js';
+
+const before = options.vnode;
+options.vnode = (/** @type {any} */ node) => {
+  if (node.type === null && typeof node.props === 'string') node.props = seen(node.props);
+  before?.(node);
+};
 
 export const html = htm.bind(h);
 export { h, render, Fragment };

@@ -3,7 +3,6 @@
 import { Servers } from './servers.js';
 import { Agents } from './agents.js';
 import { Context } from './context.js';
-import { Errors } from './errors.js';
 import { Logs } from './logs.js';
 import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
@@ -12,7 +11,6 @@ export const pages = [
   { path: 'servers', title: 'Servers', view: Servers },
   { path: 'agents', title: 'Agents', view: Agents },
   { path: 'context', title: 'Context', view: Context },
-  { path: 'errors', title: 'Errors', view: Errors },
   { path: 'logs', title: 'Logs', view: Logs },
   { path: 'sessions', title: 'Sessions', view: Sessions },
   { path: 'settings', title: 'Settings', view: Settings },

@@ -4,6 +4,7 @@ import { api } from '../lib/api.js';
 import { narrow } from '../lib/router.js';
 import { Page, Trouble, Empty, Search, Badge } from '../lib/ui.js';
 import { save } from '../lib/more.js';
+import { plain } from '../lib/text.js';
 
 const kept = 2000;
 const levels = ['trace', 'debug', 'info', 'warn', 'error'];
@@ -51,5 +52,5 @@ function Line({ of }) {
   const facts = Object.entries(of.attributes || {});
   const component = of.attributes?.component;
   return html`<li data-level=${of.level}><time datetime=${of.time} title=${new Date(of.time).toLocaleString()}>${new Date(of.time).toLocaleTimeString([], { hour12: false })}</time> <${Badge} kind=${kinds[of.level] || 'calm'}>${of.level}<//> ${component ? html`<span class="soft">${component}</span>` : null}
-    <span class="said">${of.message}</span> ${facts.filter(([k]) => k !== 'component').map(([k, v]) => html`<span class="fact"><span class="soft">${k}=</span>${typeof v === 'string' ? v : JSON.stringify(v)}</span> `)}</li>`;
+    <span class="said">${plain(of.message)}</span> ${facts.filter(([k]) => k !== 'component').map(([k, v]) => html`<span class="fact"><span class="soft">${k}=</span>${typeof v === 'string' ? plain(v) : JSON.stringify(v)}</span> `)}</li>`;
 }

@@ -7,6 +7,7 @@ import { go, Link } from '../lib/router.js';
 import { Page, Table, State, Badge, Trouble, useApi, Empty, Button, Time } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Diff } from '../lib/diff.js';
+import { plain } from '../lib/text.js';
 
 const states = ['disconnected', 'connecting', 'connected', 'failed'];
 
@@ -52,9 +53,6 @@ function Server({ name }) {
     ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<pre data-testid="stderr">${s.stderr.map(plain).join('\n')}</pre>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}
   </section>`;
 }
-
-/** Text of a terminal without what moves its cursor and colours it. @param {string} text */
-const plain = (text) => text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]/g, '');
 
 /** Which of its states a server is in. @param {{server: any}} props */
 function Machine({ server }) {

@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// hostile is text that does something where it is taken for more than text: markup, Markdown, orders to a terminal, and
+// characters that turn what follows around.
+const hostile = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>"'><svg onload=window.pwned=3> [x](javascript:window.pwned=4) ![y](x"onerror="window.pwned=5) ` + "\x1b[31mred\x1b]8;;javascript:window.pwned=6\x07link\x1b]8;;\x07 \u202egnp.exe\u2066\ufeff\u0000 ${window.pwned=7} {{constructor.constructor('window.pwned=8')()}}"
+
+// pagesPeer is a process that misbehaves in what it says.
+func pagesPeer(t *testing.T) server {
+	t.Helper()
+	definition, err := json.Marshal(map[string]any{"name": "odd", "title": hostile, "description": hostile,
+		"inputSchema": map[string]any{"type": "object", "properties": map[string]any{hostile: map[string]any{"type": "string", "description": hostile}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": hostile}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, err := json.Marshal(map[string]any{"code": -32099, "message": hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, args, env := peer.Command(peer.Spec{Name: hostile, Instructions: hostile, Tools: []peer.Tool{
+		{Name: "echo"}, {Name: "grow", Behaviour: peer.Do(peer.Notify)}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 10 * time.Minute}},
+		{Name: "odd", RawDefinition: peer.Raw(definition), Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: peer.Raw(said)}},
+		{Name: "rude", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: peer.Raw(refused)}}, {Name: "crash", Behaviour: peer.Do(peer.Crash)},
+	}})
+	for name, value := range env {
+		env[name] = strings.ReplaceAll(value, "${", "$${") // no variable of the config
+	}
+	noise := filepath.Join(t.TempDir(), "noise")
+	if err := os.WriteFile(noise, []byte(hostile+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server{Command: "/bin/sh", Args: append([]string{"-c", `cat '` + noise + `' >&2; exec "$0" "$@"`, command}, args...), Env: env}
+}
+
+func TestConsoleServers(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)})
+	c := openConsole(t, h, "servers")
+	pids := func() []int {
+		var all struct{ Servers []struct{ Pids []int } }
+		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/servers", ""), &all); err != nil {
+			t.Fatal(err)
+		}
+		return all.Servers[0].Pids
+	}
+	c.until(t, `document.querySelector('[data-testid="server-up"]')`)
+	c.screens(t, "servers")
+	c.click(t, by("server-up"))
+	c.until(t, `document.querySelector('[data-testid="pid"]') && location.pathname === '/console/servers/up'`)
+	before := pids()
+	c.until(t, `document.querySelector('section.side').innerText.includes('connected') && document.querySelector('[data-testid="stderr"]').innerText.includes('onerror')`)
+	c.run(t, `document.querySelector('[data-testid="restart"]').focus()`)
+	c.do(t, chromedp.KeyEvent(kb.Enter))
+	c.until(t, `(() => { const p = [...document.querySelectorAll('[data-testid="pid"]')].map((e) => e.innerText); return p.length && p.every((x) => !`+string(mustJSON(before))+`.map(String).includes(x)); })()`)
+	eventually(t, "the old process is gone", func() bool {
+		now := pids()
+		return len(now) > 0 && !slices.ContainsFunc(before, func(pid int) bool { return slices.Contains(now, pid) || syscall.Kill(pid, 0) == nil })
+	})
+	eventually(t, "its lists change", func() bool {
+		c.api(t, "POST", "/api/tools/up__grow", "{}")
+		return strings.Contains(string(c.api(t, "GET", "/api/v1/servers/up", "")), `"what":"added"`)
+	})
+	c.until(t, `document.querySelector('[data-testid="change"] .diff .come')?.innerText && document.querySelector('[data-testid="change"]').innerText.includes('extra_')`)
+	c.run(t, `document.querySelector('[data-testid="change"]').scrollIntoView()`)
+	c.screens(t, "server")
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of what tests make
+	}
+	return b
+}
+
+func TestConsoleContext(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"modules": map[string]any{"context": map[string]any{"enabled": true}}})
+	c := openConsole(t, h, "context")
+	numbers := make([]int, 6000)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"rows","data":`+string(mustJSON(numbers))+`}`)
+	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"note","data":{"title":"first"},"description":"a note"}`)
+	c.api(t, "POST", "/api/tools/up__echo?session=work&saveAs=copy", `{"from":"@note.title"}`)
+	c.click(t, by("session-work"))
+	c.click(t, by("value-note"))
+	c.until(t, `document.querySelector('[data-testid="preview"]')?.innerText.includes('first') && document.querySelector('[data-testid="used-by"]').innerText.includes('@copy')`)
+	c.screens(t, "context")
+	c.click(t, by("edit"))
+	c.write(t, by("editor"), `{"title": "sec`)
+	c.until(t, `document.querySelector('[data-testid="store"]').disabled`)
+	c.do(t, chromedp.SendKeys(chromedp.CSS(by("editor")), `ond"}`))
+	c.click(t, by("store"))
+	c.until(t, `document.querySelector('[data-testid="preview"]')?.innerText.includes('second')`)
+	if got := string(c.api(t, "GET", "/api/v1/sessions/work/values/note", "")); got != `{"title": "second"}` {
+		t.Errorf("the hub holds %s", got)
+	}
+	c.click(t, by("version-1"))
+	c.until(t, `document.querySelector('[data-testid="preview"]')?.innerText.includes('first') && location.search.includes('version=1')`)
+	c.click(t, by("value-rows"))
+	c.until(t, `document.querySelector('[data-testid="further"]') && document.querySelector('section.side h2').innerText === '@rows'`)
+	c.click(t, by("further"))
+	c.until(t, `/elements from [1-9]\d* of 6000/.test(document.querySelector('[data-testid="preview"]')?.innerText)`)
+	c.click(t, by("remove"))
+	c.until(t, `document.activeElement?.dataset.testid === 'remove-yes'`)
+	c.do(t, chromedp.KeyEvent(kb.Enter))
+	c.until(t, `location.pathname === '/console/context/work' && document.querySelector('[data-testid="value-note"]') && !document.querySelector('[data-testid="value-rows"]')`)
+	if got := string(c.api(t, "GET", "/api/v1/sessions/work", "")); strings.Contains(got, `"rows"`) || !strings.Contains(got, `"note"`) {
+		t.Errorf("the session holds %s", got)
+	}
+}
+
+func TestConsoleSessions(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)})
+	c := openConsole(t, h, "sessions")
+	for _, name := range []string{"alpha", "beta", "gamma"} {
+		c.api(t, "POST", "/api/tools/context_add?session="+name, `{"name":"v","data":"of `+name+`"}`)
+	}
+	c.until(t, `document.querySelector('[data-testid="session-gamma"]')`)
+	c.screens(t, "sessions")
+	c.write(t, by("search"), "eta")
+	c.until(t, `document.querySelector('[data-testid="session-beta"]') && !document.querySelector('[data-testid="session-alpha"]') && location.search === '?search=eta'`)
+	dir := t.TempDir()
+	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	c.click(t, by("export-beta"))
+	eventually(t, "the export is a file", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "beta.json"))
+		return err == nil && json.Valid(text) && strings.Contains(string(text), "of beta")
+	})
+	c.click(t, by("end-beta"))
+	c.click(t, by("end-beta-yes"))
+	c.until(t, `!document.querySelector('[data-testid="session-beta"]')`)
+	if got := string(c.api(t, "GET", "/api/v1/sessions", "")); strings.Contains(got, `"beta"`) || !strings.Contains(got, `"alpha"`) {
+		t.Errorf("sessions: %s", got)
+	}
+}
+
+func TestConsoleAgents(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)})
+	c := openConsole(t, h, "agents")
+	c.api(t, "POST", "/api/tools/task_start", `{"tool":"up__echo","arguments":{"said":"hello there"}}`)
+	c.api(t, "POST", "/api/tools/task_start", `{"tool":"up__slow","arguments":{}}`)
+	status := func(tool string) (out string) {
+		var all struct {
+			Tasks []struct{ Tool, Status string }
+		}
+		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/tasks", ""), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all.Tasks {
+			if one.Tool == tool {
+				out = one.Status
+			}
+		}
+		return out
+	}
+	c.choose(t, by("status"), "completed")
+	c.until(t, `document.querySelectorAll('[data-testid="task"]').length === 1 && document.querySelector('[data-testid="task"]').innerText === 'up:echo'`)
+	c.click(t, by("task"))
+	c.until(t, `document.querySelector('[data-testid="result"]')?.innerText.includes('hello there')`)
+	c.screens(t, "agents")
+	c.choose(t, by("status"), "working")
+	c.until(t, `document.querySelector('[data-testid="task"]')?.innerText === 'up:slow'`)
+	c.click(t, by("task"))
+	c.click(t, by("cancel"))
+	c.click(t, by("cancel-yes"))
+	c.until(t, `document.querySelector('section.side')?.innerText.includes('cancelled')`)
+	if got := status("slow"); got != "cancelled" {
+		t.Errorf("the task is %s", got)
+	}
+}
+
+func TestConsoleLogs(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"log": map[string]any{"level": "debug"}})
+	c := openConsole(t, h, "logs")
+	shown := func(text string) string {
+		return `[...document.querySelectorAll('.log li')].some((e) => e.innerText.includes(` + quoted(text) + `))`
+	}
+	c.until(t, shown("hub is ready"))
+	c.api(t, "POST", "/api/tools/up__echo", `{}`)
+	c.until(t, shown("tool=echo"))
+	c.screens(t, "logs")
+	c.choose(t, by("level"), "info")
+	c.until(t, shown("hub is ready")+` && !document.querySelector('.log li[data-level="debug"]')`)
+	c.write(t, by("search"), "upstream=up")
+	c.until(t, shown("state=connected")+` && !`+shown("hub is ready"))
+	c.click(t, by("follow"))
+	c.until(t, `document.querySelector('[data-testid="follow"]').getAttribute('aria-pressed') === 'false' && location.search.includes('follow=no')`)
+}
+
+func TestConsoleSettings(t *testing.T) {
+	set := tools(t)
+	up := pagesPeer(t)
+	up.Env["API_TOKEN"] = "correct-horse-battery"
+	h := startHub(t, set, map[string]server{"up": up})
+	c := openConsole(t, h, "settings")
+	c.until(t, `document.querySelector('main').innerText.includes('servers.up.env.API_TOKEN') && document.querySelector('main').innerText.includes('•••')`)
+	if text := c.text(t, "main"); strings.Contains(text, "correct-horse-battery") || !strings.Contains(text, "stoa.jsonc") {
+		t.Errorf("the page says %s", text)
+	}
+	c.screens(t, "settings")
+	c.write(t, by("search"), "messageBytes")
+	c.until(t, `document.querySelector('main').innerText.includes('limits.messageBytes') && !document.querySelector('main').innerText.includes('API_TOKEN')`)
+	c.click(t, by("switch-up"))
+	eventually(t, "the server is switched off", func() bool {
+		var all struct {
+			Modules []struct {
+				Name string
+				On   bool
+			}
+		}
+		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/modules", ""), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all.Modules {
+			if m.Name == "up" {
+				return !m.On
+			}
+		}
+		return false
+	})
+	c.until(t, `document.querySelector('[data-testid="switch-up"]').innerText === 'Switch on'`)
+}
+
+// TestConsoleHostile shows what a hostile server, client and person may have written on every page, and nothing of it
+// happens: it is all text.
+func TestConsoleHostile(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"log": map[string]any{"level": "debug"}})
+	c := openConsole(t, h, "servers")
+	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"bad","description":`+quoted(hostile)+`,"data":`+string(mustJSON(map[string]any{hostile: hostile, "text": hostile}))+`}`)
+	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"text","data":`+quoted(hostile)+`}`)
+	c.api(t, "POST", "/api/tools/task_start", `{"tool":"up__odd"}`)
+	c.api(t, "POST", "/api/tools/task_start", `{"tool":"up__rude"}`)
+	c.ask(t, "POST", "/api/tools/up__rude", `{}`)
+	c.ask(t, "POST", "/api/tools/up__"+url.PathEscape(hostile), `{}`)
+	c.ask(t, "POST", "/api/tools/up__grow", `{}`)
+	var tasks struct{ Tasks []struct{ Task string } }
+	eventually(t, "the tasks have ended", func() bool {
+		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/tasks", ""), &tasks); err != nil {
+			t.Fatal(err)
+		}
+		return len(tasks.Tasks) == 2 && !strings.Contains(string(c.api(t, "GET", "/api/v1/tasks?status=working", "")), `"task"`)
+	})
+	views := []struct{ path, want string }{
+		{"servers", "up"}, {"servers/up", "onerror"}, {"servers/" + url.PathEscape(hostile), "onerror"},
+		{"agents", "up:odd"}, {"agents/" + tasks.Tasks[0].Task, "onerror"}, {"agents/" + tasks.Tasks[1].Task, "onerror"}, {"agents?upstream=" + url.QueryEscape(hostile), "no such tasks"},
+		{"context?search=" + url.QueryEscape(hostile), "No session"}, {"context/work", "onerror"}, {"context/work/bad", "onerror"}, {"context/work/text", "onerror"}, {"context/" + url.PathEscape(hostile), "onerror"},
+		{"sessions?search=" + url.QueryEscape(hostile), "No session"}, {"logs", "hub is ready"}, {"logs?search=" + url.QueryEscape(hostile), "No record"},
+		{"settings", "servers.up.command"}, {"settings?search=" + url.QueryEscape(hostile), "No setting"},
+		{url.PathEscape(hostile), "no such view"},
+	}
+	for _, v := range views {
+		c.do(t, chromedp.Navigate("http://"+h.address+"/console/"+v.path))
+		c.until(t, "document.querySelector('main')?.innerText.includes("+quoted(v.want)+")")
+		// Everything that opens is opened, and a moment is given to what would run.
+		c.run(t, `for (const d of document.querySelectorAll('details')) d.open = true;
+			for (const b of document.querySelectorAll('.json [role=tab]')) b.click();
+			await new Promise((r) => requestAnimationFrame(() => setTimeout(r, 50)))`)
+		got := c.run(t, `return {
+			pwned: typeof window.pwned, scripts: document.querySelectorAll('body script, main img, main iframe, main object, main embed').length,
+			links: [...document.querySelectorAll('a')].filter((a) => !/^https?:/.test(a.href)).map((a) => a.href),
+			handlers: [...document.querySelectorAll('*')].flatMap((e) => [...e.attributes]).filter((a) => /^on/.test(a.name)).length,
+			turned: /[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(document.querySelector('main').textContent), thrown: window.thrown }`)
+		if want := `{"pwned":"undefined","scripts":0,"links":[],"handlers":0,"turned":false,"thrown":[]}`; got != want {
+			t.Errorf("%s: %s", v.path, got)
+		}
+	}
+	c.screens(t, "hostile")
+}
+
+// ask asks the hub, past the browser, for what may be refused.
+func (c console) ask(t *testing.T, verb, path, body string) {
+	t.Helper()
+	request, err := http.NewRequest(verb, "http://"+c.hub.address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+}
