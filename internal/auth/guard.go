@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -134,7 +135,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *
 // send cookies to every port of a host, so what another page there asks for
 // does not count; the browser says which page asks.
 func (g *Guard) cookie(r *http.Request) (token string, present bool) {
-	if g.opt.Cookie == "" || r.Header.Get("Sec-Fetch-Site") != "same-origin" {
+	if g.opt.Cookie == "" || !ownPage(r) {
 		return "", false
 	}
 	c, err := r.Cookie(g.opt.Cookie)
@@ -142,6 +143,21 @@ func (g *Guard) cookie(r *http.Request) (token string, present bool) {
 		return "", false
 	}
 	return c.Value, true
+}
+
+// ownPage reports whether the browser says that a page of ours asks. Not every
+// browser says so of a WebSocket; then its Origin does, port and all, which a
+// handshake always has.
+func ownPage(r *http.Request) bool {
+	if site, said := r.Header["Sec-Fetch-Site"]; said {
+		return len(site) == 1 && site[0] == "same-origin"
+	}
+	scheme, host, ok := strings.Cut(r.Header.Get("Origin"), "://")
+	own := "http"
+	if r.TLS != nil {
+		own = "https"
+	}
+	return ok && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && scheme == own && strings.EqualFold(host, r.Host)
 }
 
 func (g *Guard) verify(ctx context.Context, token string) (*Principal, error) {

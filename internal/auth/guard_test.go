@@ -261,6 +261,42 @@ func TestCookies(t *testing.T) {
 	}
 }
 
+// A handshake of a WebSocket in some browsers says by its Origin alone which
+// page asks.
+func TestCookieOfASocket(t *testing.T) {
+	g, err := NewGuard(Options{Loopback: true, Verifier: verifierOf("good"), Cookie: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.Require(func(w http.ResponseWriter, _ *http.Request, who *Principal) {})
+	for _, c := range []struct {
+		name, upgrade, origin, site string
+		want                        int
+	}{
+		{"our page", "websocket", "http://127.0.0.1:8080", "", 200},
+		{"our page, in a browser that says so", "websocket", "http://127.0.0.1:8080", "same-origin", 200},
+		{"another port of this machine", "websocket", "http://127.0.0.1:8081", "", 401},
+		{"another port that is said to be ours", "websocket", "http://127.0.0.1:8080", "same-site", 401},
+		{"another scheme", "websocket", "https://127.0.0.1:8080", "", 401},
+		{"another name of this machine", "websocket", "http://localhost:8080", "", 401},
+		{"no page at all", "websocket", "", "", 401},
+		{"no socket", "", "http://127.0.0.1:8080", "", 401},
+	} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1:8080/ws", nil)
+		r.AddCookie(&http.Cookie{Name: "c", Value: "good"})
+		for name, value := range map[string]string{"Upgrade": c.upgrade, "Origin": c.origin, "Sec-Fetch-Site": c.site} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.name, w.Code, c.want)
+		}
+	}
+}
+
 type verifierOf string
 
 func (v verifierOf) Verify(_ context.Context, token string) (*Principal, error) {

@@ -100,6 +100,7 @@ func limited(f *fault.Error) bool { return f.Kind == fault.Limit || f.Kind == fa
 func (h *Host) Route(mux *http.ServeMux, face, api func(auth.Handler) http.Handler, say func(http.ResponseWriter, *http.Request, error)) {
 	mux.Handle("/ws", face(h.Socket))
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *auth.Principal) error{
+		"GET /api/chat":           h.List,
 		"POST /api/chat":          h.Post,
 		"POST /api/chat/approve":  h.Approve,
 		"POST /api/chat/abort":    h.Abort,

@@ -180,6 +180,28 @@ type shown struct {
 	Cost      float64           `json:"cost,omitempty"`
 }
 
+// listMost is how many conversations a list has.
+const listMost = 200
+
+// agentBrief is an agent that a message may name.
+type agentBrief struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// List tells which conversations the client has, and who can answer in them.
+func (h *Host) List(w http.ResponseWriter, _ *http.Request, who *auth.Principal) error {
+	list, more := h.engine.List(who.Name, listMost)
+	if list == nil {
+		list = []chat.Brief{}
+	}
+	agents := []agentBrief{}
+	for _, a := range h.engine.Agents() {
+		agents = append(agents, agentBrief{a.Name, a.Description})
+	}
+	return sayJSON(w, http.StatusOK, map[string]any{"conversations": list, "more": more, "agents": agents})
+}
+
 // Show tells what a conversation has come to; to who wants events, what happens
 // in it from now on, or from where it says.
 func (h *Host) Show(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
