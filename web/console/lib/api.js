@@ -30,8 +30,9 @@ export async function api(path, options = {}) {
 export async function ask(path, options = {}) {
   const { body, headers = {}, ...rest } = options;
   if (body !== undefined) {
-    rest.body = typeof body === 'string' ? body : JSON.stringify(body);
-    headers['Content-Type'] ||= 'application/json';
+    const whole = typeof body === 'string' || body instanceof Blob;
+    rest.body = whole ? body : JSON.stringify(body);
+    headers['Content-Type'] ||= body instanceof Blob ? body.type || 'application/octet-stream' : 'application/json';
   }
   let response;
   try {

@@ -3,6 +3,7 @@
 import { Servers } from './servers.js';
 import { Agents } from './agents.js';
 import { Context } from './context.js';
+import { Chat } from './chat.js';
 import { Logs } from './logs.js';
 import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
@@ -11,6 +12,7 @@ export const pages = [
   { path: 'servers', title: 'Servers', view: Servers },
   { path: 'agents', title: 'Agents', view: Agents },
   { path: 'context', title: 'Context', view: Context },
+  { path: 'chat', title: 'Chat', view: Chat },
   { path: 'logs', title: 'Logs', view: Logs },
   { path: 'sessions', title: 'Sessions', view: Sessions },
   { path: 'settings', title: 'Settings', view: Settings },
