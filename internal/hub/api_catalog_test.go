@@ -55,7 +55,9 @@ func TestAPICatalog(t *testing.T) {
 	})
 	h := hubtest.New(t, hubtest.Stdio("up", one), hubtest.Stdio("zwei", two), deny)
 	c := apiClient{t, h, h.Token}
-	hubtest.Eventually(t, "all are listed", func() bool { return len(c.tools("?upstream=up").Tools) == 4 && len(c.tools("?upstream=zwei").Tools) == 1 })
+	hubtest.Eventually(t, "all are listed", func() bool {
+		return len(c.tools("?upstream=up").Tools) == 4 && len(c.tools("?upstream=zwei").Tools) == 1
+	})
 
 	c.tool("up__look", "{}")
 	c.tool("up__look", "{}")

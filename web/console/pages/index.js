@@ -1,5 +1,6 @@
 // The pages, in the order of the bar. Each is {path, title, view}; view gets
 // what follows its path in the address, and the query.
+import { Tools } from './tools.js';
 import { Servers } from './servers.js';
 import { Agents } from './agents.js';
 import { Context } from './context.js';
@@ -9,6 +10,7 @@ import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
 
 export const pages = [
+  { path: 'tools', title: 'Tools', view: Tools },
   { path: 'servers', title: 'Servers', view: Servers },
   { path: 'agents', title: 'Agents', view: Agents },
   { path: 'context', title: 'Context', view: Context },
