@@ -21,6 +21,10 @@
 // the protocol, gives an [*Error] whose Kind is a name from a closed list
 // (docs/errors.md) and whose Hint says what to do.
 //
+// Plans of several calls are found with [Hub.CreatePlan] or read with
+// [ParsePlan], and run with [Hub.RunPlan]. A [Run] can be stopped at a step,
+// looked into, changed and gone on with.
+//
 // A [Hub] may be used by many goroutines at once. One slow or broken server
 // costs calls to the others nothing. What a server says is handed out as the
 // bytes that came. The hub keeps nothing on disk and listens on no address of

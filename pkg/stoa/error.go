@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/plan"
 )
 
 // Kinds that are not in docs/errors.md, because only this package has them.
@@ -22,6 +23,7 @@ type Error struct {
 	Retryable bool            // the same call may succeed later, unchanged
 	Code      int             // KindServer: the JSON-RPC code
 	Data      json.RawMessage // KindServer: the error's data; nil if there is none
+	Problems  []Problem       // of a plan, if that is what is wrong
 
 	cause error
 }
@@ -30,6 +32,14 @@ func (e *Error) Error() string { return "stoa: " + e.Message }
 
 // Unwrap returns the cause, such as context.Canceled, or nil.
 func (e *Error) Unwrap() error { return e.cause }
+
+// Problem is one thing that is wrong with a plan.
+type Problem struct {
+	Pointer string // a JSON pointer into the plan, or /inputs/NAME
+	Step    string // the step that it is about; may be empty
+	Message string
+	Hint    string // may be empty
+}
 
 // wrap makes an Error of what the hub says.
 func wrap(err error) error {
@@ -41,6 +51,13 @@ func wrap(err error) error {
 	}
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		return &Error{Kind: KindConfig, Message: problems.Error(), Hint: "Mend what is listed.", cause: err}
+	}
+	if problems, ok := errors.AsType[*plan.Problems](err); ok {
+		e := &Error{Kind: fault.InvalidArguments.String(), Message: problems.Error(), Hint: "Mend every problem that is listed.", cause: err}
+		for _, p := range problems.List {
+			e.Problems = append(e.Problems, Problem(p))
+		}
+		return e
 	}
 	f := fault.Of(err)
 	e := &Error{Kind: f.Kind.String(), Message: f.Error(), Hint: f.Advice(), Retryable: f.Kind.Info().Retryable, cause: f.Err}
