@@ -82,6 +82,7 @@ func TestConsoleServers(t *testing.T) {
 		return strings.Contains(string(c.api(t, "GET", "/api/v1/servers/up", "")), `"what":"added"`)
 	})
 	c.until(t, `document.querySelector('[data-testid="change"] .diff .come')?.innerText && document.querySelector('[data-testid="change"]').innerText.includes('extra_')`)
+	c.until(t, `/connected/.test(document.querySelector('[data-testid="states"]')?.textContent)`)
 	c.run(t, `document.querySelector('[data-testid="change"]').scrollIntoView()`)
 	c.screens(t, "server")
 }
@@ -195,6 +196,43 @@ func TestConsoleAgents(t *testing.T) {
 	}
 }
 
+func TestConsoleErrors(t *testing.T) {
+	set := tools(t)
+	h := startHub(t, set, map[string]server{"up": pagesPeer(t)})
+	c := openConsole(t, h, "errors")
+	c.until(t, `document.querySelector('main').innerText.includes('Nothing has gone wrong')`)
+	c.ask(t, "POST", "/api/tools/up__crash", `{}`)
+	c.ask(t, "POST", "/api/tools/up__missing", `{}`)
+	var book struct {
+		Groups []struct{ Code string }
+		Last   []struct {
+			ID    string
+			Error struct{ Code string }
+		}
+	}
+	eventually(t, "the crash is in the book", func() bool {
+		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/errors", ""), &book); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(book.Groups, func(g struct{ Code string }) bool { return g.Code == "UPSTREAM_LOST" })
+	})
+	c.click(t, by("group-UPSTREAM_LOST"))
+	c.until(t, `location.search.includes('UPSTREAM_LOST') && document.querySelectorAll('[data-testid="error"]').length > 0 && document.querySelector('main').innerText.includes('The last of UPSTREAM_LOST')`)
+	c.click(t, by("error"))
+	c.until(t, `document.querySelector('section.side')?.innerText.includes('err_') && document.querySelector('section.side .json')`)
+	if !strings.Contains(string(c.api(t, "GET", "/api/v1/errors", "")), c.text(t, "section.side .facts .mono")) {
+		t.Error("the id that is shown is not that of an error")
+	}
+	c.screens(t, "errors")
+	dir := t.TempDir()
+	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	c.click(t, by("export"))
+	eventually(t, "the export is a file", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "stoa-errors.ndjson"))
+		return err == nil && strings.Contains(string(text), "UPSTREAM_LOST")
+	})
+}
+
 func TestConsoleLogs(t *testing.T) {
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"log": map[string]any{"level": "debug"}})
@@ -273,7 +311,7 @@ func TestConsoleHostile(t *testing.T) {
 		{"agents", "up:odd"}, {"agents/" + tasks.Tasks[0].Task, "onerror"}, {"agents/" + tasks.Tasks[1].Task, "onerror"}, {"agents?upstream=" + url.QueryEscape(hostile), "no such tasks"},
 		{"context?search=" + url.QueryEscape(hostile), "No session"}, {"context/work", "onerror"}, {"context/work/bad", "onerror"}, {"context/work/text", "onerror"}, {"context/" + url.PathEscape(hostile), "onerror"},
 		{"sessions?search=" + url.QueryEscape(hostile), "No session"}, {"logs", "hub is ready"}, {"logs?search=" + url.QueryEscape(hostile), "No record"},
-		{"settings", "servers.up.command"}, {"settings?search=" + url.QueryEscape(hostile), "No setting"},
+		{"errors", "rude"}, {"errors/" + url.PathEscape(hostile), "onerror"}, {"settings", "servers.up.command"}, {"settings?search=" + url.QueryEscape(hostile), "No setting"},
 		{url.PathEscape(hostile), "no such view"},
 	}
 	for _, v := range views {

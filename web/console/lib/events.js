@@ -24,14 +24,15 @@ export function listen(fn) {
 function open() {
   const at = new URL('/api/v1/events/ws', location.href);
   at.protocol = at.protocol.replace('http', 'ws');
-  at.searchParams.set('after', last ? String(last) : 'now');
+  if (last) at.searchParams.set('after', String(last));
   const socket = new WebSocket(at);
   socket.onopen = () => { connection.value = 'open'; wait = 250; };
   socket.onmessage = ({ data }) => {
     const e = JSON.parse(data);
-    if (e.type === 'gap') { missed.value += e.data?.lost || 0; return; }
-    if (e.type === 'ping') return;
-    if (e.seq) last = e.seq;
+    if (e.type === 'gap') { missed.value += e.lost || 0; last = e.next || last; return; }
+    if (e.type === 'hello' && e.restarted) last = 0;
+    if (!e.seq) { last = e.next || last; return; }
+    last = e.seq;
     for (const fn of listeners) fn(e);
   };
   socket.onclose = () => {

@@ -5,6 +5,7 @@ import { Servers } from './servers.js';
 import { Agents } from './agents.js';
 import { Context } from './context.js';
 import { Chat } from './chat.js';
+import { Errors } from './errors.js';
 import { Logs } from './logs.js';
 import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
@@ -15,6 +16,7 @@ export const pages = [
   { path: 'agents', title: 'Agents', view: Agents },
   { path: 'context', title: 'Context', view: Context },
   { path: 'chat', title: 'Chat', view: Chat },
+  { path: 'errors', title: 'Errors', view: Errors },
   { path: 'logs', title: 'Logs', view: Logs },
   { path: 'sessions', title: 'Sessions', view: Sessions },
   { path: 'settings', title: 'Settings', view: Settings },

@@ -51,6 +51,5 @@ export function Logs({ query }) {
 function Line({ of }) {
   const facts = Object.entries(of.attributes || {});
   const component = of.attributes?.component;
-  return html`<li data-level=${of.level}><time datetime=${of.time} title=${new Date(of.time).toLocaleString()}>${new Date(of.time).toLocaleTimeString([], { hour12: false })}</time> <${Badge} kind=${kinds[of.level] || 'calm'}>${of.level}<//> ${component ? html`<span class="soft">${component}</span>` : null}
-    <span class="said">${plain(of.message)}</span> ${facts.filter(([k]) => k !== 'component').map(([k, v]) => html`<span class="fact"><span class="soft">${k}=</span>${typeof v === 'string' ? plain(v) : JSON.stringify(v)}</span> `)}</li>`;
+  return html`<li data-level=${of.level}><time datetime=${of.time} title=${new Date(of.time).toLocaleString()}>${new Date(of.time).toLocaleTimeString([], { hour12: false })}</time> <${Badge} kind=${kinds[of.level] || 'calm'}>${of.level}<//> ${component ? html`<span class="soft">${component}</span> ` : null}<span class="said">${plain(of.message)}</span> ${facts.filter(([k]) => k !== 'component').map(([k, v]) => html`<span class="fact"><span class="soft">${k}=</span>${typeof v === 'string' ? plain(v) : JSON.stringify(v)}</span> `)}</li>`;
 }

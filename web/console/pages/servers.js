@@ -38,7 +38,7 @@ function Server({ name }) {
     <header class="page"><h2>${s.title || s.name}</h2><div class="actions">
       ${s.transport === 'local' ? null : html`<${Button} onClick=${restart} data-testid="restart">Restart<//>`} <${Link} to="tools" query=${{ upstream: name }}>Its tools<//></div></header>
     <${Trouble} error=${error} />${s.error ? html`<${Trouble} error=${{ message: s.error, hint: s.retryInMs ? `The next attempt is in ${Math.ceil(s.retryInMs / 1000)} s.` : '' }} />` : null}
-    <${Machine} server=${s} />
+    <${Machine} server=${s} /><${Before} name=${name} since=${s.since} />
     <${Facts} of=${[['Transport', s.transport], ['Eras', (s.eras || []).join(', ')], ['Version', s.version], ['Speaks', (data.versions || []).join(', ')], ['Calls itself', data.info ? [data.info.title || data.info.name, data.info.version].filter(Boolean).join(' ') : ''],
       ['Handshake', s.latencyMs ? s.latencyMs.toFixed(1) + ' ms' : ''], ['Breaker', s.breaker], ['Running', String(s.running)], ['Waiting', String(s.queued)],
       ['Offers', `${s.tools} tools, ${s.prompts} prompts, ${s.resources} resources, ${s.templates} templates${s.stale ? ' (as it said last)' : ''}`]]} />
@@ -57,6 +57,14 @@ function Server({ name }) {
 /** Which of its states a server is in. @param {{server: any}} props */
 function Machine({ server }) {
   return html`<ol class="machine" aria-label="State">${states.map((one) => html`<li aria-current=${server.state === one ? 'step' : undefined}>${server.state === one ? html`<${State} is=${one} /> <span class="soft">since <${Time} at=${server.since} /></span>` : html`<span class="soft">${one}</span>`}</li>`)}</ol>`;
+}
+
+/** The states it was in before. @param {{name: string, since: string}} props */
+function Before({ name, since }) {
+  const { data } = useApi('/api/v1/events?types=upstream.state&wait=0s&limit=1000&upstream=' + encodeURIComponent(name) + '&after=0#' + since);
+  const steps = (data?.events || []).slice(-20).reverse();
+  if (!steps.length) return null;
+  return html`<details data-testid="states"><summary>Its last ${steps.length} changes of state</summary><ol class="log">${steps.map((/** @type {any} */ e) => html`<li key=${e.seq}><${Time} at=${e.time} /> ${e.data.before} → <${State} is=${e.data.state} /> ${e.data.error || ''}</li>`)}</ol></details>`;
 }
 
 /** @param {{of: [string, any][]}} props */
