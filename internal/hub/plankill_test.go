@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -386,4 +387,52 @@ func TestPlansOfTwoHubs(t *testing.T) {
 		t.Errorf("it shows nothing: %+v", sum)
 	}
 	t.Logf("%+v", sum)
+}
+
+// TestPlansOfAStalledHub stops the process of a hub for longer than its leases
+// last. The other goes on with its runs, and when the first wakes up it does
+// not.
+func TestPlansOfAStalledHub(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a lease takes a while to end")
+	}
+	web, server := planPeer(t), storetest.StartServer(t)
+	a, b := newDurableOn(t, web.URL, "| "+server.URL), newDurableOn(t, web.URL, "| "+server.URL)
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(client.CloseIdleConnections)
+	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 5))
+	on := func(d *durable) func() *durable { return func() *durable { return d } }
+	if err := (&planner{d: on(a), http: client}).wait(); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var names []string
+	for i := range soak(12, 60) {
+		name := fmt.Sprintf("stalled%d", i)
+		names = append(names, name)
+		raw, err := json.Marshal(randomPlan(rnd, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			if _, err := a.tool(client, name, "plan_execute", `{"plan":`+string(raw)+`,"options":{"retries":1}}`); errors.Is(err, errRefused) && !mayBeRefused(err.Error()) {
+				t.Error(err)
+			}
+		})
+	}
+	hubtest.Eventually(t, "some are under way", func() bool { return len(web.Requests()) > 10 })
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p := &planner{d: on(b), http: client, names: names}
+	p.settled(t, hubtest.Patience)
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	p.d = on(a)
+	p.settled(t, hubtest.Patience)
+	a.stop(t)
+	b.stop(t)
+	t.Logf("%+v", checkJournals(t, storetest.Open(t, store.Options{URL: server.URL}), web))
 }
