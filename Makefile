@@ -106,13 +106,14 @@ fuzz:
 # bench measures the stages, then whole calls: direct, through a plain reverse proxy and through stoa, in one run.
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) $(UNIT)
+	$(GO) test -run '^$$' -bench Plan -benchtime 10x -count $(BENCHCOUNT) ./internal/hub
 	$(GO) run ./bench $(BENCHFLAGS)
 
 # soak holds what takes too long for `make test`: the full forms of the heavy tests (STOA_SOAK), ten thousand schedules
 # of queues and tasks, each fuzz target for SOAKTIME executions, the race detector over repeated runs of the unit tests, and the benchmarks. What came of it, with
 # commit and date, goes into docs/verification.md.
 soak: tools
-	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 90m $(INTEGRATION) ./internal/store ./internal/session ./internal/task
+	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 90m $(INTEGRATION) ./internal/store ./internal/session ./internal/task ./internal/plan ./internal/plan/search
 	STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestAnySchedule ./internal/chat
 	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -count 1 -timeout 90m $(E2E)
 	$(GO) test -count 1 -timeout 60m ./internal/task -rapid.checks=10000
