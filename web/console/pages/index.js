@@ -4,6 +4,7 @@ import { Tools } from './tools.js';
 import { Servers } from './servers.js';
 import { Agents } from './agents.js';
 import { Context } from './context.js';
+import { Plans } from './plans.js';
 import { Chat } from './chat.js';
 import { Errors } from './errors.js';
 import { Logs } from './logs.js';
@@ -15,6 +16,7 @@ export const pages = [
   { path: 'servers', title: 'Servers', view: Servers },
   { path: 'agents', title: 'Agents', view: Agents },
   { path: 'context', title: 'Context', view: Context },
+  { path: 'plans', title: 'Plans', view: Plans },
   { path: 'chat', title: 'Chat', view: Chat },
   { path: 'errors', title: 'Errors', view: Errors },
   { path: 'logs', title: 'Logs', view: Logs },

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestConsolePlans brings a plan, debugs its run by clicks, and looks at the files that the steps write.
+func TestConsolePlans(t *testing.T) {
+	chromium(t)
+	h, _, dir := chatConsole(t, "0ms")
+	file := func(name string) string { return filepath.Join(dir, name) }
+	write := func(id, name string, after ...string) map[string]any {
+		return map[string]any{"id": id, "tool": "file_write", "after": append([]string{}, after...), "args": map[string]any{"path": file(name), "content": id, "mode": "overwrite"}}
+	}
+	plan := map[string]any{"title": "Letters", "steps": []any{write("first", "a.txt"), write("left", "b.txt", "first"), write("right", "c.txt", "first"), write("last", "d.txt", "left", "right")}}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brought := filepath.Join(t.TempDir(), "letters.json")
+	if err := os.WriteFile(brought, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := func(name string) bool { _, err := os.Stat(file(name)); return err == nil }
+	c := openConsole(t, h, "plans")
+	node := func(step, state string) string {
+		return by("node") + `[data-step="` + step + `"][data-state="` + state + `"]`
+	}
+	shows := func(selector string) { t.Helper(); c.until(t, "document.querySelector("+quoted(selector)+")") }
+
+	c.click(t, by("new-run"))
+	shows(by("import"))
+	c.do(t, chromedp.SetUploadFiles(chromedp.CSS(by("import")), []string{brought}))
+	c.until(t, "document.querySelector("+quoted(by("plan-text"))+").value.includes('Letters')")
+	c.click(t, by("check"))
+	shows(by("checked"))
+	c.write(t, by("plan-session"), "work")
+	c.click(t, by("debug"))
+	shows(by("paused"))
+	shows(by("dag"))
+	if written("a.txt") {
+		t.Error("a run that is paused has written")
+	}
+	c.click(t, by("break")+`[data-step="last"]`)
+	shows(by("break") + `[data-step="last"][aria-checked="true"]`)
+	c.click(t, by("step"))
+	shows(node("first", "done"))
+	if !written("a.txt") {
+		t.Error("a step was made, and has written nothing")
+	}
+	c.click(t, by("continue"))
+	shows(node("right", "done"))
+	c.until(t, "document.querySelector("+quoted(by("paused"))+")?.innerText.includes('before last')")
+	if !written("b.txt") || !written("c.txt") || written("d.txt") {
+		t.Error("it did not stop where it should")
+	}
+	c.screens(t, "plans-paused")
+	c.click(t, by("node")+`[data-step="last"] .box`)
+	c.click(t, by("inspect"))
+	c.until(t, "document.querySelector("+quoted(by("inspected"))+")?.innerText.includes('d.txt')")
+	c.click(t, by("skip"))
+	shows(node("last", "skipped"))
+	c.click(t, by("continue"))
+	c.until(t, "!document.querySelector("+quoted(by("stop"))+")")
+	if written("d.txt") {
+		t.Error("a step that was skipped has written")
+	}
+	for _, view := range []string{"timeline", "table", "values"} {
+		c.click(t, by("view-"+view))
+		c.until(t, "location.search.includes('view="+view+"')")
+		c.screens(t, "plans-"+view)
+	}
+	c.click(t, by("view-graph"))
+
+	// Another result of the first step: a fork, which does the rest again.
+	old := c.run(t, "return location.pathname")
+	c.click(t, by("node")+`[data-step="first"] .box`)
+	c.write(t, by("set-value"), `{"forced":true}`)
+	c.click(t, by("set"))
+	c.until(t, "location.pathname !== "+old)
+	shows(node("first", "done"))
+	c.until(t, "document.querySelector('main').innerText.includes('a fork of')")
+	c.click(t, by("stop"))
+	eventually(t, "the fork is stopped", func() bool {
+		return strings.Contains(string(c.api(t, "GET", "/api/v1/runs", "")), `"status":"stopped"`)
+	})
+	if got := string(c.api(t, "GET", "/api/v1/runs/"+strings.Trim(old, `"`)[len("/console/plans/"):], "")); !strings.Contains(got, `"status":"done"`) {
+		t.Errorf("the old run: %s", got)
+	}
+	c.do(t, chromedp.Navigate("http://"+h.address+"/console/plans"))
+	c.until(t, "document.querySelectorAll('tbody tr').length === 2")
+	c.screens(t, "plans")
+}
