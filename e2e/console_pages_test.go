@@ -65,6 +65,7 @@ func TestConsoleServers(t *testing.T) {
 		return all.Servers[0].Pids
 	}
 	c.until(t, `document.querySelector('[data-testid="server-up"]')`)
+	c.until(t, `document.querySelector('nav .foot').innerText.includes('live')`)
 	c.screens(t, "servers")
 	c.click(t, by("server-up"))
 	c.until(t, `document.querySelector('[data-testid="pid"]') && location.pathname === '/console/servers/up'`)
