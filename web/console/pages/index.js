@@ -1,5 +1,7 @@
 // The pages, in the order of the bar. Each is {path, title, view}; view gets
 // what follows its path in the address, and the query.
+import { Home } from './home.js';
+import { Live } from './live.js';
 import { Tools } from './tools.js';
 import { Servers } from './servers.js';
 import { Agents } from './agents.js';
@@ -12,6 +14,8 @@ import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
 
 export const pages = [
+  { path: '', title: 'Home', view: Home },
+  { path: 'live', title: 'Live', view: Live },
   { path: 'tools', title: 'Tools', view: Tools },
   { path: 'servers', title: 'Servers', view: Servers },
   { path: 'agents', title: 'Agents', view: Agents },
