@@ -97,3 +97,51 @@ func TestConsolePlans(t *testing.T) {
 	c.until(t, "document.querySelectorAll('tbody tr').length === 2")
 	c.screens(t, "plans")
 }
+
+// TestConsolePlansRepair lets a run come to a step, fail there, and go on when what was missing is there; and takes the
+// plan and the run along as files.
+func TestConsolePlansRepair(t *testing.T) {
+	chromium(t)
+	h, _, dir := chatConsole(t, "0ms")
+	missing, proof := filepath.Join(dir, "missing.txt"), filepath.Join(dir, "proof.txt")
+	plan, err := json.Marshal(map[string]any{"title": "<img src=x onerror=thrown.push(1)>", "steps": []any{
+		map[string]any{"id": "look", "tool": "file_list", "args": map[string]any{"path": dir}},
+		map[string]any{"id": "read", "tool": "file_read", "after": []string{"look"}, "retries": 0, "args": map[string]any{"path": missing}},
+		map[string]any{"id": "prove", "tool": "file_write", "after": []string{"read"}, "args": map[string]any{"path": proof, "content": "yes"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openConsole(t, h, "plans/new")
+	state := func(step, state string) {
+		t.Helper()
+		c.until(t, "document.querySelector("+quoted(by("node")+`[data-step="`+step+`"][data-state="`+state+`"]`)+")")
+	}
+	c.run(t, "document.querySelector("+quoted(by("plan-text"))+").focus()")
+	c.do(t, chromedp.SendKeys(chromedp.CSS(by("plan-text")), string(plan)))
+	c.click(t, by("debug"))
+	state("look", "pending")
+	c.click(t, by("node")+`[data-step="read"] .box`)
+	c.click(t, by("run-to"))
+	state("look", "done")
+	c.until(t, "document.querySelector("+quoted(by("paused"))+")?.innerText.includes('before read')")
+	c.click(t, by("continue"))
+	state("read", "failed")
+	c.screens(t, "plans-failed")
+	if err := os.WriteFile(missing, []byte("here"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.click(t, by("fork")) // what is over stays as it is
+	state("read", "pending")
+	c.click(t, by("continue"))
+	state("read", "done")
+	state("prove", "done")
+	if text, err := os.ReadFile(proof); err != nil || string(text) != "yes" {
+		t.Errorf("the last step wrote %q: %v", text, err)
+	}
+	c.run(t, `window.kept = []; const make = URL.createObjectURL; URL.createObjectURL = (b) => { b.text().then((x) => kept.push(x)); return make(b); }`)
+	c.click(t, by("export-plan"))
+	c.until(t, "kept.length === 1 && JSON.parse(kept[0]).steps.length === 3")
+	c.click(t, by("export-run"))
+	c.until(t, "kept.length === 2 && JSON.parse(kept[1]).run.plan.steps.length === 3 && JSON.parse(kept[1]).run.status === 'done'")
+}

@@ -122,8 +122,8 @@ function Step({ step, plan, over, act }) {
   return html`<section class="side" aria-label=${step.id} data-testid="step-panel"><h2>${step.id} <${State} is=${step.state} /></h2><p class="mono">${step.tool}</p>
     ${step.error ? html`<${Trouble} error=${step.error} />` : null}
     <div class="bar"><${Button} data-testid="inspect" onClick=${async () => setSeen((await act('inspect', { step: step.id })).next)}>Inspect<//>
-      ${over ? null : html`<${Button} data-testid="run-to" onClick=${() => act('run_to', { step: step.id })}>Run to here<//><${Button} data-testid="skip" onClick=${() => act('skip', { step: step.id })}>Skip<//>`}
-      <${Button} data-testid="retry" onClick=${() => act('retry', { step: step.id })}>Retry<//><${Button} data-testid="fork" onClick=${() => act('fork', { step: step.id })}>Fork from here<//></div>
+      ${over ? null : html`<${Button} data-testid="run-to" onClick=${() => act('run_to', { step: step.id })}>Run to here<//><${Button} data-testid="skip" onClick=${() => act('skip', { step: step.id })}>Skip<//><${Button} data-testid="retry" onClick=${() => act('retry', { step: step.id })}>Retry<//>`}
+      <${Button} data-testid="fork" onClick=${() => act('fork', { step: step.id })}>Fork from here<//></div>
     ${seen ? html`<h3>It would be called with</h3><div data-testid="inspected"><${Json} value=${seen} /></div>` : null}
     ${step.result !== undefined ? html`<h3>Result</h3><div data-testid="step-result"><${Json} value=${step.result} /></div>` : null}
     <h3>Set its result, in a fork</h3><label>A JSON value<textarea rows="3" data-testid="set-value" value=${value} onInput=${(/** @type {any} */ e) => setValue(e.target.value)}></textarea></label>
