@@ -56,6 +56,7 @@ type Options struct {
 	Metrics  *obs.Metrics
 	Events   *event.Bus
 	Book     *incident.Book // of what went wrong
+	Tracer   *obs.Tracer
 	Sessions *session.Registry
 	Desk     *policy.Desk // where people are asked; nil: nobody can be
 	Rules    policy.Rules
@@ -69,6 +70,7 @@ type Door struct {
 	log      *slog.Logger // nil: none
 	events   *event.Bus
 	book     *incident.Book
+	tracer   *obs.Tracer
 	sessions *session.Registry
 	key      seal.Key
 	names    *names
@@ -83,7 +85,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, book: o.Book, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
+	d := &Door{metrics: o.Metrics, events: o.Events, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
 	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d
@@ -106,6 +108,9 @@ func (d *Door) Bound(argBytes int) {
 func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	began := time.Now()
 	var t tooled
+	if d.tracer != nil {
+		ctx, t.span = d.span(ctx, c)
+	}
 	resp, err := d.pass(ctx, c, &t)
 	d.count(ctx, c, &t, resp, err, time.Since(began)-t.waited)
 	return resp, err
@@ -129,6 +134,7 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 		o.Replace(string(c.Replace.Name), c.Replace.Value)
 	}
 	o.Tasks = c.Tasks
+	carry(c, o, t.span)
 	if o.Asked.Approved { // this call, and none that comes of it
 		o.Asked.Approved = false
 		if o.Asked.Agent == "" {
@@ -217,6 +223,7 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 		r.Level = eventLevel(kind)
 		d.events.Emit(r)
 	}
+	t.span.End(kind)
 	if kind != "" && d.book != nil {
 		d.blame(c, t, tool, kind, resp, err, took)
 	}

@@ -80,7 +80,19 @@ func shortened(name string) string {
 // origin reads the traceparent of a request: version, trace, parent and flags,
 // joined by hyphens.
 func origin(r *mcp.Request) (trace, parent string, ok bool) {
-	var text string
+	text := traceparent(r)
+	if text == "" {
+		return "", "", false
+	}
+	parts := strings.Split(text, "-")
+	if len(parts) < 4 || !isHex(parts[1], 32) || !isHex(parts[2], 16) {
+		return "", "", false
+	}
+	return parts[1], parts[2], true
+}
+
+// traceparent is what a request says of the trace that it is part of.
+func traceparent(r *mcp.Request) (text string) {
 	for i := range r.Meta {
 		if string(r.Meta[i].Name) == "traceparent" {
 			text, _ = wire.String(r.Meta[i].Value)
@@ -89,11 +101,7 @@ func origin(r *mcp.Request) (trace, parent string, ok bool) {
 	if text == "" && r.Header != nil {
 		text = r.Header.Get("Traceparent")
 	}
-	parts := strings.Split(text, "-")
-	if len(parts) < 4 || !isHex(parts[1], 32) || !isHex(parts[2], 16) {
-		return "", "", false
-	}
-	return parts[1], parts[2], true
+	return text
 }
 
 func isHex(s string, n int) bool {

@@ -7,6 +7,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -27,6 +28,7 @@ type tooled struct {
 	approved bool             // by a person, in this round or one before
 	edited   []byte           // the arguments that the person wants in place of the caller's; nil for none
 	resumed  bool             // the request continues a call whose state we wrapped
+	span     *obs.Span        // of the call; nil for none
 	state    []byte           // then: the upstream's own requestState, raw; nil if it gave none
 }
 

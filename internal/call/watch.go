@@ -21,8 +21,8 @@ func (d *Door) record(typ string, c *Call, t *tooled) event.Record {
 	if t.session != nil {
 		r.Session = t.session.Name()
 	}
-	if trace, _, ok := origin(c.Req); ok {
-		r.Trace = trace
+	if r.Trace = t.span.Trace(); r.Trace == "" {
+		r.Trace, _, _ = origin(c.Req)
 	}
 	if t.used != nil || t.saved != "" {
 		r.Data = Trace{Used: t.used, Saved: t.saved}

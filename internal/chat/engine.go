@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
@@ -52,6 +53,7 @@ type Options struct {
 	// upstreams; nil: the exposed name tells.
 	Find   func(tool string) (upstream, ref string, ok bool)
 	Events *event.Bus
+	Tracer *obs.Tracer  // nil: none
 	Logger *slog.Logger // nil discards
 
 	Idle   time.Duration // after which the memory of a conversation is given back; 0 means a minute

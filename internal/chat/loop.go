@@ -160,7 +160,13 @@ func (t *turn) run(ctx context.Context) End {
 		t.wait(ctx, time.Second) // the store may be back by then
 		return end
 	}
+	ctx, span := t.e.opts.Tracer.Start(ctx, "turn", "", "stoa.turn", t.id, "stoa.session", t.session, "stoa.agent", t.agent.Name, "gen_ai.request.model", t.model.Name)
 	end := t.guarded(ctx)
+	why := ""
+	if end.Reason == ReasonFailed {
+		why = end.Reason
+	}
+	span.End(why, "stoa.reason", end.Reason)
 	t.close(ctx, &end)
 	return end
 }

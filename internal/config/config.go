@@ -43,6 +43,7 @@ type Config struct {
 	Agents       []Agent // sorted by Name, Names unique and no server's
 	Policy       Policy
 	Log          Log
+	Telemetry    Telemetry
 	Sections     Sections
 
 	trace *trace // where each value came from; nil for a Config made by hand
@@ -93,11 +94,19 @@ type Log struct {
 	File   LogFile
 }
 
+// Telemetry says where traces go.
+type Telemetry struct {
+	Endpoint string                   // http or https address of an OTLP receiver; empty: nowhere
+	Headers  map[string]secret.String // for every request to it
+	Sample   *float64                 // the share of traces that is kept, 0 to 1; nil: all
+	Service  string                   // what this hub is called in traces
+}
+
 // Sections are the parts that other packages decode; here they are only
 // checked to be what they should be at the top (an object, mostly). nil: not
 // given.
 type Sections struct {
-	Plans, Telemetry, Console json.RawMessage
+	Plans, Console json.RawMessage
 }
 
 // Server is one upstream as configured: either Command or URL is set.
@@ -232,13 +241,14 @@ func Default() Config {
 			TaskTTL:       time.Hour,
 			HeaderBytes:   64 << 10,
 		},
-		Session: defaultSession(),
-		Modules: defaultModules(),
-		Chat:    defaultChat(),
-		Agents:  defaultAgents(),
-		Policy:  defaultPolicy(),
-		Attach:  Attach{Launch: true, Independent: true, LaunchTimeout: 30 * time.Second},
-		Log:     Log{Level: "info", Format: "auto", File: LogFile{Enabled: true, RetentionDays: 7, MaxSize: 10 << 20}},
+		Session:   defaultSession(),
+		Modules:   defaultModules(),
+		Chat:      defaultChat(),
+		Agents:    defaultAgents(),
+		Policy:    defaultPolicy(),
+		Attach:    Attach{Launch: true, Independent: true, LaunchTimeout: 30 * time.Second},
+		Telemetry: Telemetry{Service: "stoa"},
+		Log:       Log{Level: "info", Format: "auto", File: LogFile{Enabled: true, RetentionDays: 7, MaxSize: 10 << 20}},
 	}
 }
 

@@ -42,6 +42,7 @@ func configFields() []field[Config] {
 		policyField(),
 		objectField("attach", "How `stoa stdio` finds its hub.", func(c *Config) *Attach { return &c.Attach }, attachFields()),
 		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
+		objectField("telemetry", "Where traces of calls, turns and runs go. Metrics are at `/metrics` in any case.", func(c *Config) *Telemetry { return &c.Telemetry }, telemetryFields()),
 	}
 	return append(table, sectionFields()...)
 }
@@ -134,7 +135,6 @@ func sectionFields() []field[Config] {
 	}
 	return []field[Config]{
 		section("plans", "How plans run.", func(s *Sections) *json.RawMessage { return &s.Plans }, object),
-		section("telemetry", "Metrics and traces.", func(s *Sections) *json.RawMessage { return &s.Telemetry }, object),
 		section("console", "The web console.", func(s *Sections) *json.RawMessage { return &s.Console }, object),
 	}
 }

@@ -34,6 +34,7 @@ func variables() []variable {
 		{"AIUR_SERVER_INDEPENDENT", "/attach/independent", "true or false", setBool(func(c *Config) *bool { return &c.Attach.Independent })},
 		{"AIUR_STOP_SERVER_ON_EXIT", "/attach/stopOnExit", "true or false", setBool(func(c *Config) *bool { return &c.Attach.StopOnExit })},
 		{"AIUR_SERVER_LAUNCH_TIMEOUT", "/attach/launchTimeout", "milliseconds", setMillis(1, func(c *Config) *time.Duration { return &c.Attach.LaunchTimeout })},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "/telemetry/endpoint", "the http or https address of an OTLP receiver", setEndpoint},
 		{"MAX_TOKEN_COUNT", "/chat/maxTokenCount", "tokens that a model may be given", setWhole(256, 100_000_000, func(c *Config) *int { return &c.Chat.MaxTokenCount })},
 		{"GEMINI_API_KEY", "/models/gemini/apiKey", "the key of Gemini, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.Gemini })},
 		{"OPENAI_API_KEY", "/models/openai/apiKey", "the key of OpenAI, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.OpenAI })},
@@ -148,6 +149,11 @@ func setOpenAIBase(_ *loader, c *Config, value string) (string, string) {
 	}
 	c.Models.Given.OpenAIBase = strings.TrimRight(u.String(), "/")
 	return "", ""
+}
+
+func setEndpoint(_ *loader, c *Config, value string) (string, string) {
+	c.Telemetry.Endpoint = strings.TrimSpace(value)
+	return checkEndpoint(c.Telemetry.Endpoint)
 }
 
 func setOllama(_ *loader, c *Config, value string) (problem, hint string) {

@@ -20,7 +20,7 @@ var aiur = []string{
 	"AIUR_SERVER_HOST", "localhost", "AIUR_SERVER_PORT", "8081", "AIUR_SESSION_TIMEOUT", "7200000",
 	"AIUR_AUTO_LAUNCH_SERVER", "false", "AIUR_SERVER_INDEPENDENT", "0", "AIUR_STOP_SERVER_ON_EXIT", "1", "AIUR_SERVER_LAUNCH_TIMEOUT", "15000",
 	"AIUR_ENABLE_FILE_LOGGING", "FALSE", "AIUR_LOG_DIRECTORY", "/var/log/aiur", "AIUR_LOG_RETENTION_DAYS", "14", "AIUR_MAX_LOG_FILE_SIZE", "1048576",
-	"MAX_TOKEN_COUNT", "8192", "GEMINI_API_KEY", "hidden-g", "OPENAI_API_KEY", "hidden-o", "OPENAI_BASE_URL", "http://localhost:9/v1/", "ANTHROPIC_API_KEY", "hidden-a", "OLLAMA_HOST", "0.0.0.0",
+	"OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318", "MAX_TOKEN_COUNT", "8192", "GEMINI_API_KEY", "hidden-g", "OPENAI_API_KEY", "hidden-o", "OPENAI_BASE_URL", "http://localhost:9/v1/", "ANTHROPIC_API_KEY", "hidden-a", "OLLAMA_HOST", "0.0.0.0",
 	"AIUR_MODULES", "@legion/tools-registry/context,debug", "AIUR_VERBOSE", "true",
 }
 
@@ -34,6 +34,7 @@ func TestVariables(t *testing.T) {
 	want.Session.Timeout = 2 * time.Hour
 	want.Attach = Attach{StopOnExit: true, LaunchTimeout: 15 * time.Second}
 	want.Chat.MaxTokenCount = 8192
+	want.Telemetry.Endpoint = "http://localhost:4318"
 	want.Models.Given = ModelVariables{secret.New("hidden-g"), secret.New("hidden-o"), secret.New("hidden-a"), "http://localhost:9/v1", "http://127.0.0.1:11434"}
 	want.Log = Log{Level: "debug", Format: "auto", File: LogFile{Directory: "/var/log/aiur", RetentionDays: 14, MaxSize: 1 << 20}}
 	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret)); diff != "" || len(notes) > 0 {
@@ -54,6 +55,7 @@ attach: {launch: true, independent: true, stopOnExit: false, launchTimeout: 1s}
 log: {level: error, file: {enabled: true, directory: here, retentionDays: 1, maxSize: 2MiB}}
 modules: {debug: {enabled: false}}
 chat: {maxTokenCount: 4096}
+telemetry: {endpoint: "https://otel.example/x"}
 `
 	dir := folder(t, "stoa.yaml", file)
 	c, _ := must(t, Options{Dir: dir, Env: fixed(append(aiur, "LOG_LEVEL", "trace")...)})
@@ -63,6 +65,7 @@ chat: {maxTokenCount: 4096}
 	want.Log = Log{Level: "error", Format: "auto", File: LogFile{true, filepath.Join(dir, "here"), 1, 2 << 20}}
 	want.Modules.Debug.Enabled = false
 	want.Chat.MaxTokenCount = 4096
+	want.Telemetry.Endpoint = "https://otel.example/x"
 	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret), cmpopts.IgnoreFields(Config{}, "Data", "Listen", "Models")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

@@ -41,7 +41,7 @@ func (h *Hub) openChat(Options) (err error) {
 		Face:   func(session string) mcp.Handler { return h.gateway.Stateful(session) },
 		Models: h.chatModel, Desk: h.desk, Sessions: h.state.sessions, Attach: c.files.Attach, Principal: h.principal,
 		Builtin: func(name string) bool { u := h.pool.Get(name); return u != nil && u.Builtin() },
-		Find:    h.findTool, Events: h.events, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
+		Find:    h.findTool, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
 	}, chatSettings(h.cfg, h.models.Load()))
 	if err != nil {
 		return err

@@ -73,6 +73,7 @@ type Hub struct {
 	book        *incident.Book
 	offers      offers
 	viewers     *viewer.Gallery
+	tracer      *obs.Tracer // nil: no traces
 	metrics     *obs.Metrics
 	gateway     *gateway.Gateway
 	router      *router.Router
@@ -153,6 +154,9 @@ func (h *Hub) openGround(opts Options) (err error) {
 			h.log.Warn("close metrics", obs.KeyErr, err)
 		}
 	})
+	if err := h.openTracer(); err != nil {
+		return err
+	}
 	h.opened(h.closeState) // also if it is half open
 	if err := h.openState(); err != nil {
 		return err
@@ -183,7 +187,7 @@ func (h *Hub) openDomain(Options) error {
 		return err
 	}
 	h.openSampling()
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Book: h.book, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
+	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)

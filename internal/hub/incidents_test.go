@@ -189,3 +189,5 @@ func TestCallsAreToldWhileWatched(t *testing.T) {
 		t.Errorf("while watched: %v", got)
 	}
 }
+
+type incidentError = incident.Error

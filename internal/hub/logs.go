@@ -46,7 +46,7 @@ func (h *Hub) hideSecrets(cfgs ...*config.Config) {
 		}
 	}
 	for _, cfg := range cfgs {
-		for _, s := range cfg.Models.Secrets() {
+		for _, s := range append(cfg.Models.Secrets(), cfg.Telemetry.Secrets()...) {
 			all = append(all, s.Reveal())
 		}
 	}

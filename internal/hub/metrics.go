@@ -18,6 +18,25 @@ import (
 // observe is told a figure and the labels that it has.
 type observe = func(value float64, pairs ...string)
 
+// openTracer opens the way of traces to their receiver, if the config has one.
+func (h *Hub) openTracer() (err error) {
+	t := h.cfg.Telemetry
+	o := obs.TraceOptions{Endpoint: t.Endpoint, Sample: 1, Service: t.Service, Version: h.version, Headers: map[string]string{}}
+	for name, value := range t.Headers {
+		o.Headers[name] = value.Reveal()
+	}
+	if t.Sample != nil {
+		o.Sample = *t.Sample
+	}
+	log := h.logger("telemetry")
+	o.Failed = func(err error) { log.Warn("traces cannot be sent", obs.KeyAction, "export", obs.KeyErr, err) }
+	if h.tracer, err = obs.OpenTracer(o); err != nil {
+		return err
+	}
+	h.opened(h.tracer.Close)
+	return nil
+}
+
 // Metrics is what is measured.
 func (h *Hub) Metrics() *obs.Metrics { return h.metrics }
 

@@ -42,7 +42,7 @@ func (h *Hub) openPlans(Options) (err error) {
 	p.published = map[string]modules.Published{}
 	p.runs, err = plan.Open(ctx, h.state.store, plan.RunsOptions{
 		Face: func(session string) mcp.Handler { return h.gateway.Stateful(session) },
-		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Logger: h.logger("plan"),
+		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Tracer: h.tracer, Logger: h.logger("plan"),
 		Alone: h.cfg.Store.URL == "", // its folder is locked
 		Keep:  func() time.Duration { return h.config().Session.Timeout },
 	})

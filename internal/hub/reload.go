@@ -44,6 +44,7 @@ var fixed = []struct {
 	{"limits.depth", func(c *config.Config) any { return c.Limits.Depth }},
 	{"limits.headerBytes", func(c *config.Config) any { return c.Limits.HeaderBytes }},
 	{"log", func(c *config.Config) any { return c.Log }},
+	{"telemetry", func(c *config.Config) any { return c.Telemetry }},
 	{"chat.enabled", func(c *config.Config) any { return c.Chat.Enabled }},
 }
 

@@ -54,8 +54,10 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	face := r.of.o.Face(r.state.Created.Session)
 	calls.Go(func() {
 		defer cancel()
+		callCtx, span := r.of.o.Tracer.Start(callCtx, "step "+d.Step, "", "stoa.run", r.id, "stoa.step", d.Step, "stoa.session", req.Asked.Session)
 		resp, err := face.Handle(callCtx, req)
 		out := outcome(resp, err)
+		span.End(out.kind())
 		resp.Release()
 		r.finish(ctx, d, out)
 	})
@@ -112,6 +114,14 @@ type result struct {
 	said    bool // the tool itself said no
 	unknown bool // whether it took effect is not known
 	cut     bool // it was cancelled
+}
+
+// kind is why it failed; "" if it did not.
+func (r *result) kind() string {
+	if r.failure == nil {
+		return ""
+	}
+	return r.failure.Kind
 }
 
 func outcome(resp mcp.Response, err error) result {

@@ -52,6 +52,8 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 	defer l.release()
 	release := r.hold()
 	defer release()
+	ctx, span := r.of.o.Tracer.Start(ctx, "run", "", "stoa.run", r.id)
+	defer func() { span.End("") }()
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
 	defer calls.Wait()

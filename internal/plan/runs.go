@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/spell"
@@ -35,6 +36,7 @@ type RunsOptions struct {
 	Sessions  *session.Registry
 	Desk      *policy.Desk
 	Events    *event.Bus    // nil: none
+	Tracer    *obs.Tracer   // nil: none
 	Logger    *slog.Logger  // nil: discard
 	Lease     time.Duration // how long a hub that died keeps its runs; 0: 10 s
 	Alone     bool          // no other hub can use the store, so that one that died keeps nothing
