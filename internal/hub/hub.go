@@ -82,6 +82,7 @@ type Hub struct {
 	door        *call.Door
 	desk        *policy.Desk
 	models      atomic.Pointer[models.Set]
+	asks        *http.Client // by which models are asked
 	sampling    *sample.Host
 	tasks       *call.Tasks
 	chat        chatHost

@@ -35,7 +35,13 @@ type EventReader struct {
 
 // NewEventReader reads from r events whose data is at most limit bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
-	return &EventReader{r: bufio.NewReaderSize(r, 4<<10), limit: limit, first: true, retry: -1}
+	return NewEventReaderSize(r, limit, 4<<10)
+}
+
+// NewEventReaderSize is NewEventReader with a buffer of another size: a small
+// one does for small events from a reader that has a buffer itself.
+func NewEventReaderSize(r io.Reader, limit, size int) *EventReader {
+	return &EventReader{r: bufio.NewReaderSize(r, size), limit: limit, first: true, retry: -1}
 }
 
 // Place says where to resume the stream: after the event of that id, which is

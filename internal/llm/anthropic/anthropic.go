@@ -17,7 +17,6 @@ import (
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/exchange"
 	"github.com/stoahub/stoa/internal/llm/shape"
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 const (
@@ -133,7 +132,7 @@ type answer struct {
 }
 
 func (a *answer) read(r io.Reader) error {
-	events := wire.NewEventReader(r, maxEvent)
+	events := exchange.Events(r, maxEvent)
 	for {
 		ev, err := events.Next()
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // Client asks one provider. It may be used by several goroutines.
@@ -70,47 +71,65 @@ const maxErrorBody = 64 << 10
 
 // Stream asks until there is an answer, and hands it to yield.
 func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, error) bool) {
-	var last *llm.Error
-	var begin time.Time
-	var total llm.Usage
-	for attempt := 1; ; attempt++ {
-		if err := c.o.Hold.Wait(ctx, begin); err != nil {
-			e := c.finish(ctx, ask, err, attempt-1)
-			e.Usage = total
-			yield(llm.Delta{}, e)
-			return
-		}
-		said := false
-		used, err := c.once(ctx, ask, last, func(d llm.Delta) error {
-			said = true
-			if !yield(d, nil) {
-				return errGone
-			}
-			return nil
-		})
-		if err == nil || errors.Is(err, errGone) {
-			return
-		}
-		last = c.finish(ctx, ask, err, attempt)
-		total = total.Plus(used)
-		last.Usage = total
-		wait := last.Wait
-		if wait == 0 {
-			wait = c.o.RetryDelay
-		}
-		if said || !last.Retryable() || attempt > c.o.MaxRetries || wait > c.o.MaxWait {
-			c.o.Logger.Debug("model gave no answer", "provider", c.provider, "model", ask.Model, "attempts", attempt, "err", last)
-			yield(llm.Delta{}, last)
-			return
-		}
-		begin = time.Now().Add(wait)
-		if last.Cause == llm.RateLimited || last.Cause == llm.Overloaded {
-			c.o.Hold.Until(begin) // the others would hear the same
-		}
-		if !yield(llm.Delta{Kind: llm.Retrying, Attempt: attempt + 1, Wait: wait, Usage: used, Text: reason(last)}, nil) {
+	t := tries{yield: yield}
+	for c.begin(ctx, &ask, &t) {
+		used, err := c.once(ctx, ask, t.last, t.emit)
+		if err == nil || errors.Is(err, errGone) || !c.again(ctx, &ask, &t, used, err) {
 			return
 		}
 	}
+}
+
+// tries is how far a request has come. What is done between its attempts is
+// apart from Stream, whose stack lasts for as long as the answer takes.
+type tries struct {
+	yield func(llm.Delta, error) bool
+	n     int
+	said  bool // something of an answer was handed on
+	last  *llm.Error
+	next  time.Time // when the next may begin
+	total llm.Usage
+}
+
+func (t *tries) emit(d llm.Delta) error {
+	t.said = true
+	if !t.yield(d, nil) {
+		return errGone
+	}
+	return nil
+}
+
+// begin waits until an attempt may begin, and reports whether it does.
+func (c *Client) begin(ctx context.Context, ask *Ask, t *tries) bool {
+	if err := c.o.Hold.Wait(ctx, t.next); err != nil {
+		e := c.finish(ctx, *ask, err, t.n)
+		e.Usage = t.total
+		t.yield(llm.Delta{}, e)
+		return false
+	}
+	t.n++
+	return true
+}
+
+// again reports whether there is another attempt after one that failed.
+func (c *Client) again(ctx context.Context, ask *Ask, t *tries, used llm.Usage, err error) bool {
+	last := c.finish(ctx, *ask, err, t.n)
+	t.total = t.total.Plus(used)
+	last.Usage, t.last = t.total, last
+	wait := last.Wait
+	if wait == 0 {
+		wait = c.o.RetryDelay
+	}
+	if t.said || !last.Retryable() || t.n > c.o.MaxRetries || wait > c.o.MaxWait {
+		c.o.Logger.Debug("model gave no answer", "provider", c.provider, "model", ask.Model, "attempts", t.n, "err", last)
+		t.yield(llm.Delta{}, last)
+		return false
+	}
+	t.next = time.Now().Add(wait)
+	if last.Cause == llm.RateLimited || last.Cause == llm.Overloaded {
+		c.o.Hold.Until(t.next) // the others would hear the same
+	}
+	return t.yield(llm.Delta{Kind: llm.Retrying, Attempt: t.n + 1, Wait: wait, Usage: used, Text: reason(last)}, nil)
 }
 
 func reason(e *llm.Error) string {
@@ -144,30 +163,9 @@ func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emi
 	quiet := time.AfterFunc(c.o.Timeout, func() { cancel(errSilent) })
 	defer quiet.Stop()
 
-	var body io.Reader = http.NoBody
-	if ask.Body != nil {
-		b, err := ask.Body(last)
-		if err != nil {
-			return used, err
-		}
-		body = bytes.NewReader(b)
-	}
-	method := ask.Method
-	if method == "" {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, method, ask.URL, body)
+	res, err := c.send(ctx, ask, last)
 	if err != nil {
-		return used, &llm.Error{Cause: llm.BadRequest, Detail: "the base URL cannot be used", Err: err}
-	}
-	for _, h := range []http.Header{{"Content-Type": {"application/json"}}, c.o.Header, ask.Header} {
-		for k, v := range h {
-			req.Header[http.CanonicalHeaderKey(k)] = v
-		}
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return used, causeOf(ctx, err)
+		return used, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	r := &watched{r: res.Body, quiet: quiet, timeout: c.o.Timeout}
@@ -183,6 +181,42 @@ func (c *Client) once(parent context.Context, ask Ask, last *llm.Error, emit Emi
 		err = causeOf(ctx, err)
 	}
 	return used, err
+}
+
+// send sends one attempt. It is apart from once since what it needs on its
+// stack would stay there for as long as the answer takes.
+func (c *Client) send(ctx context.Context, ask Ask, last *llm.Error) (*http.Response, error) {
+	var body io.Reader = http.NoBody
+	if ask.Body != nil {
+		b, err := ask.Body(last)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	method := ask.Method
+	if method == "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, ask.URL, body)
+	if err != nil {
+		return nil, &llm.Error{Cause: llm.BadRequest, Detail: "the base URL cannot be used", Err: err}
+	}
+	for _, h := range []http.Header{{"Content-Type": {"application/json"}}, c.o.Header, ask.Header} {
+		for k, v := range h {
+			req.Header[http.CanonicalHeaderKey(k)] = v
+		}
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	return res, nil
+}
+
+// Events reads the events of an answer. The connection has a buffer of its own.
+func Events(r io.Reader, limit int) *wire.EventReader {
+	return wire.NewEventReaderSize(r, limit, 1<<10)
 }
 
 // causeOf prefers the reason for which we broke off ourselves.

@@ -21,7 +21,6 @@ import (
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/exchange"
 	"github.com/stoahub/stoa/internal/llm/shape"
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 const (
@@ -115,7 +114,7 @@ type answer struct {
 }
 
 func (a *answer) read(r io.Reader) error {
-	events := wire.NewEventReader(r, maxEvent)
+	events := exchange.Events(r, maxEvent)
 	for {
 		ev, err := events.Next()
 		if errors.Is(err, io.EOF) {

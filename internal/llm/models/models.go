@@ -71,6 +71,20 @@ type Options struct {
 // account is what a provider counts requests by.
 type account struct{ provider, address, key string }
 
+// Transport makes what models are reached by: http.DefaultTransport with smaller
+// buffers, since events are small and each of many answers holds a connection
+// for long. More connections are kept for the next requests, which mostly go to
+// the same host.
+func Transport() *http.Transport {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // somebody has put another in its place
+		t = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	}
+	t = t.Clone()
+	t.ReadBufferSize, t.WriteBufferSize, t.MaxIdleConnsPerHost = 2<<10, 1<<10, 16
+	return t
+}
+
 // New makes the models of a config. It fails only on a script that cannot be
 // read.
 func New(cfg *config.Config, o Options) (*Set, error) {

@@ -136,7 +136,7 @@ type answer struct {
 }
 
 func (a *answer) read(r io.Reader) error {
-	events := wire.NewEventReader(r, maxEvent)
+	events := exchange.Events(r, maxEvent)
 	for {
 		ev, err := events.Next()
 		if errors.Is(err, io.EOF) || err != nil && a.finish != "" || err == nil && string(ev.Data) == "[DONE]" {
