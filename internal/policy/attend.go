@@ -111,8 +111,27 @@ func (d *Desk) Changed() (uint64, <-chan struct{}) {
 	return d.revision, d.changed
 }
 
+// Watch calls f whenever an approval is asked for or decided, until stop is
+// called. f must return at once and not use the desk.
+func (d *Desk) Watch(f func()) (stop func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watchers == nil {
+		d.watchers = map[*func()]struct{}{}
+	}
+	d.watchers[&f] = struct{}{}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.watchers, &f)
+	}
+}
+
 func (d *Desk) announce() {
 	d.revision++
+	for f := range d.watchers {
+		(*f)()
+	}
 	if d.changed != nil {
 		close(d.changed)
 		d.changed = nil

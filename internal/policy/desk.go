@@ -34,6 +34,7 @@ type Desk struct {
 	there    map[place]*presence
 	revision uint64
 	changed  chan struct{} // closed when something is asked or decided; nil if nobody waits
+	watchers map[*func()]struct{}
 	closed   bool
 }
 
