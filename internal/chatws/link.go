@@ -140,17 +140,27 @@ func (l *link) beat(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		silent := time.Since(time.Unix(0, l.heard.Load()))
-		// While we do not look, or the client is still taking a frame (which
-		// has a time of its own), silence says nothing.
-		if silent >= 2*every && l.reading.Load() && l.writing.Load() == 0 {
+		if l.stale(every) {
 			l.cut()
 			return
 		}
-		wait, cancel := context.WithTimeout(ctx, every)
-		_ = l.ws.Ping(wait) // what counts is whether something is heard
-		cancel()
+		l.ping(ctx, every)
 	}
+}
+
+// stale reports whether nothing was heard of the client for twice as long as
+// every. While we do not look, or the client is still taking a frame (which has
+// a time of its own), silence says nothing.
+func (l *link) stale(every time.Duration) bool {
+	silent := time.Since(time.Unix(0, l.heard.Load()))
+	return silent >= 2*every && l.reading.Load() && l.writing.Load() == 0
+}
+
+// ping pings the client, and waits so long for its answer at most.
+func (l *link) ping(ctx context.Context, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	_ = l.ws.Ping(ctx) // what counts is whether something is heard
 }
 
 // hijacked remembers the connection that was taken over.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,69 +25,6 @@ const (
 	otherBurst = 100
 )
 
-// Socket serves a conversation on a WebSocket. Who asks, and from where, has
-// been checked by the caller.
-func (h *Host) Socket(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		w.Header().Set("Upgrade", "websocket")
-		w.Header().Set("Connection", "Upgrade")
-		refuse(w, http.StatusUpgradeRequired, fault.New(fault.InvalidRequest, "", "this address speaks WebSocket only; POST /api/chat is the one for HTTP"))
-		return
-	}
-	leave, full := h.gate.enter(who.Name)
-	if full == errClosing {
-		h.away(w)
-		return
-	}
-	l, err := accept(w, r, h.opts.MessageBytes, h.opts.WriteTimeout)
-	if err != nil {
-		if leave != nil {
-			leave()
-		}
-		return // the client has been told
-	}
-	defer l.cut() // also if something panics
-	if full != nil {
-		h.turnAway(l, "", websocket.StatusTryAgainLater, full)
-		return
-	}
-	defer leave()
-	s := &socket{h: h, l: l, who: who}
-	now := time.Now()
-	s.messages, s.others = newBucket(h.opts.Rate, h.opts.Burst, now), newBucket(otherRate, otherBurst, now)
-	q := r.URL.Query()
-	if s.conv, err = h.engine.Conversation(who, q.Get("sessionId")); err == nil {
-		// Before the client knows that it is connected: what it does next may
-		// make somebody be asked.
-		defer h.desk.Attend(who.Name, s.conv.Name())()
-		err = s.start(q)
-	}
-	if err != nil {
-		h.turnAway(l, q.Get("sessionId"), websocket.StatusPolicyViolation, err)
-		return
-	}
-	s.serve()
-}
-
-// away refuses somebody who comes while the hub stops.
-func (h *Host) away(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", "5")
-	f := fault.New(fault.Unreachable, "", "%s", h.texts().Maintenance)
-	f.Hint = "The hub is stopping; come again when it is back."
-	refuse(w, http.StatusServiceUnavailable, f)
-}
-
-// turnAway tells a client by a frame why it cannot be served: a browser does
-// not show it the answer to the handshake.
-func (h *Host) turnAway(l *link, session string, code websocket.StatusCode, err error) {
-	f := h.explain(err)
-	if f.Kind == fault.Internal {
-		code = websocket.StatusInternalError
-	}
-	_ = l.send(encode(outgoing{Type: "connection", Payload: connection{State: stateError, Message: f.Text(), Session: session, Kind: f.Kind.String(), Hint: f.Advice()}}))
-	l.close(code, f.Kind.String())
-}
-
 // socket is one client at a conversation.
 type socket struct {
 	h    *Host
@@ -99,10 +35,14 @@ type socket struct {
 	messages, others *bucket
 	shown            map[string]bool // approvals outside the conversation
 	degraded         string          // the upstreams that the client was told of
+	beat             *time.Timer     // makes the tail look whether the client lives
+	pings            sync.WaitGroup
 
 	mu    sync.Mutex
 	pos   chat.Position
 	moved bool               // pos was set by the client
+	look  bool               // around, since something has changed
+	due   bool               // the client is to be pinged
 	wake  context.CancelFunc // ends what the tail waits for
 	code  websocket.StatusCode
 	why   string
@@ -171,14 +111,9 @@ func (s *socket) serve() {
 		defer close(tailed)
 		s.tail(ctx)
 	})
-	wg.Go(func() { s.l.beat(ctx, s.h.opts.Heartbeat) })
-	wg.Go(func() { s.watch(ctx) })
-	wg.Go(func() {
-		select {
-		case <-s.h.gate.ctx.Done():
-		case <-ctx.Done():
-			return
-		}
+	left := make(chan struct{})
+	stay := context.AfterFunc(s.h.gate.ctx, func() {
+		defer close(left)
 		cancel()
 		s.l.hurry()
 		<-tailed // so that this is the last frame
@@ -187,7 +122,11 @@ func (s *socket) serve() {
 	})
 	s.read(ctx)
 	cancel()
+	if !stay() {
+		<-left
+	}
 	wg.Wait()
+	s.pings.Wait()
 	s.mu.Lock()
 	code, why := s.code, s.why
 	s.mu.Unlock()
@@ -209,17 +148,23 @@ func (s *socket) end(code websocket.StatusCode, why string) {
 	s.l.finish()
 }
 
-// tail sends what happens in the conversation. It takes from it only what the
-// client has room for.
+// tail sends what happens in the conversation, and around it. It takes from it
+// only what the client has room for.
 func (s *socket) tail(ctx context.Context) {
+	defer s.watch()()
 	for {
 		s.mu.Lock()
-		pos := s.pos
-		s.moved = false
+		pos, look, due := s.pos, s.look, s.due
+		s.moved, s.look, s.due = false, false, false
 		wait, cancel := context.WithCancel(ctx)
 		s.wake = cancel
 		s.mu.Unlock()
+		if look && !s.around(ctx, due) {
+			cancel()
+			return
+		}
 		pieces, next, err := pull(wait, s.conv, pos)
+		woken := wait.Err() != nil
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -233,6 +178,8 @@ func (s *socket) tail(ctx context.Context) {
 		switch {
 		case moved:
 			continue // somewhere else
+		case err != nil && woken:
+			continue
 		case err != nil:
 			s.broken(err)
 			return
@@ -274,36 +221,42 @@ func (s *socket) move(to place) {
 func (s *socket) read(ctx context.Context) {
 	for {
 		b, err := s.l.next()
-		var q request
-		var f *fault.Error
-		switch {
-		case err == nil:
-			q, f = parse(b, s.h.opts.MessageBytes)
-		case err == errLong:
-			f = fault.New(fault.TooLarge, "", "the frame is longer than %d bytes", s.h.opts.MessageBytes)
-			f.Hint = "Send less, or upload a file and name it by fileId."
-		case err == errBinary:
-			f = fault.New(fault.InvalidRequest, "", "the frame is binary; frames are text, each a JSON object")
-			f.Hint = "Send a text frame such as " + example + "."
-		case errors.Is(err, io.ErrShortBuffer):
-			s.end(websocket.StatusMessageTooBig, "a frame is much longer than the limit")
-			return
-		default:
-			return
-		}
-		if (f != nil || q.Type != askMessage) && !s.others.take(time.Now()) {
-			f = fault.New(fault.Limit, "", "too many frames that are no messages, or are wrong")
-			_ = s.l.send(errorFrame(q, f)) // it is closed anyway
-			s.end(websocket.StatusPolicyViolation, "too many frames")
-			return
-		}
-		if f == nil {
-			f = s.do(ctx, q)
-		}
-		if f != nil && s.l.send(errorFrame(q, f)) != nil {
+		if !s.take(ctx, b, err) {
 			return
 		}
 	}
+}
+
+// take takes a frame, and reports whether another is wanted. It is apart from
+// read, whose stack each client has for as long as it says nothing.
+func (s *socket) take(ctx context.Context, b []byte, err error) bool {
+	var q request
+	var f *fault.Error
+	switch {
+	case err == nil:
+		q, f = parse(b, s.h.opts.MessageBytes)
+	case err == errLong:
+		f = fault.New(fault.TooLarge, "", "the frame is longer than %d bytes", s.h.opts.MessageBytes)
+		f.Hint = "Send less, or upload a file and name it by fileId."
+	case err == errBinary:
+		f = fault.New(fault.InvalidRequest, "", "the frame is binary; frames are text, each a JSON object")
+		f.Hint = "Send a text frame such as " + example + "."
+	case errors.Is(err, io.ErrShortBuffer):
+		s.end(websocket.StatusMessageTooBig, "a frame is much longer than the limit")
+		return false
+	default:
+		return false
+	}
+	if (f != nil || q.Type != askMessage) && !s.others.take(time.Now()) {
+		f = fault.New(fault.Limit, "", "too many frames that are no messages, or are wrong")
+		_ = s.l.send(errorFrame(q, f)) // it is closed anyway
+		s.end(websocket.StatusPolicyViolation, "too many frames")
+		return false
+	}
+	if f == nil {
+		f = s.do(ctx, q)
+	}
+	return f == nil || s.l.send(errorFrame(q, f)) == nil
 }
 
 // do does what a frame asks for, and confirms it.

@@ -10,24 +10,48 @@ import (
 	"github.com/stoahub/stoa/internal/policy"
 )
 
-// watch tells the client what concerns its Session and is no event of the
-// conversation: approvals of calls that others make in it, which whoever
-// attends is asked about, and upstreams that do not work.
-func (s *socket) watch(ctx context.Context) {
-	tick := time.NewTicker(s.h.opts.Heartbeat)
-	defer tick.Stop()
-	for {
-		_, changed := s.h.desk.Changed()
-		if s.approvals() != nil || s.health() != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-tick.C:
-		}
+// watch makes the tail look around when there is a reason to, until stop is
+// called: at once, when approvals change, and with every heartbeat. No goroutine
+// waits for it, since each would be one for each of many sockets.
+func (s *socket) watch() (stop func()) {
+	s.look = true // nobody else knows s yet
+	s.beat = time.AfterFunc(s.h.opts.Heartbeat, func() { s.nudge(true) })
+	leave := s.h.desk.Watch(func() { s.nudge(false) })
+	return func() {
+		leave()
+		s.beat.Stop()
 	}
+}
+
+// nudge makes the tail look around.
+func (s *socket) nudge(beat bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look, s.due = true, s.due || beat
+	if s.wake != nil {
+		s.wake()
+	}
+}
+
+// around does what is no part of the conversation: it tells the client of
+// approvals of calls that others make in its Session, which whoever attends is
+// asked about, and of upstreams that do not work; and if that is due, it looks
+// whether the client lives. It reports whether that goes on.
+func (s *socket) around(ctx context.Context, beat bool) bool {
+	if s.approvals() != nil || s.health() != nil {
+		return false
+	}
+	every := s.h.opts.Heartbeat
+	switch {
+	case !beat:
+	case s.l.stale(every):
+		s.l.cut()
+		return false
+	default:
+		s.pings.Go(func() { s.l.ping(ctx, every) }) // it waits for the answer
+		s.beat.Reset(every)
+	}
+	return true
 }
 
 // approvals tells of those that have come or gone since the last time.

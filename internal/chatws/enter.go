@@ -1,0 +1,97 @@
+package chatws
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+)
+
+// Socket serves a conversation on a WebSocket. Who asks, and from where, has
+// been checked by the caller.
+func (h *Host) Socket(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		w.Header().Set("Upgrade", "websocket")
+		w.Header().Set("Connection", "Upgrade")
+		refuse(w, http.StatusUpgradeRequired, fault.New(fault.InvalidRequest, "", "this address speaks WebSocket only; POST /api/chat is the one for HTTP"))
+		return
+	}
+	leave, full := h.gate.enter(who.Name)
+	if full == errClosing {
+		h.away(w)
+		return
+	}
+	l, err := accept(w, r, h.opts.MessageBytes, h.opts.WriteTimeout)
+	if err != nil {
+		if leave != nil {
+			leave()
+		}
+		return // the client has been told
+	}
+	if full != nil {
+		h.turnAway(l, "", websocket.StatusTryAgainLater, full)
+		return
+	}
+	// The connection is ours now. The server's goroutine, with all that it has
+	// on its stack, would only wait: the gate knows who is here.
+	go h.welcome(l, who, r.URL.Query(), leave)
+}
+
+// welcome serves a client until it goes.
+func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, leave func()) {
+	defer leave()
+	defer l.cut() // also if something panics
+	defer func() {
+		if p := recover(); p != nil {
+			h.opts.Logger.Error("a socket of the chat stumbled", "action", "serve", "err", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	s := &socket{h: h, l: l, who: who}
+	now := time.Now()
+	s.messages, s.others = newBucket(h.opts.Rate, h.opts.Burst, now), newBucket(otherRate, otherBurst, now)
+	attend, err := s.enter(q)
+	if attend != nil {
+		defer attend()
+	}
+	if err != nil {
+		h.turnAway(l, q.Get("sessionId"), websocket.StatusPolicyViolation, err)
+		return
+	}
+	s.serve()
+}
+
+// enter finds the conversation and greets the client.
+func (s *socket) enter(q url.Values) (leave func(), err error) {
+	if s.conv, err = s.h.engine.Conversation(s.who, q.Get("sessionId")); err != nil {
+		return nil, err
+	}
+	// Before the client knows that it is connected: what it does next may
+	// make somebody be asked.
+	return s.h.desk.Attend(s.who.Name, s.conv.Name()), s.start(q)
+}
+
+// away refuses somebody who comes while the hub stops.
+func (h *Host) away(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "5")
+	f := fault.New(fault.Unreachable, "", "%s", h.texts().Maintenance)
+	f.Hint = "The hub is stopping; come again when it is back."
+	refuse(w, http.StatusServiceUnavailable, f)
+}
+
+// turnAway tells a client by a frame why it cannot be served: a browser does
+// not show it the answer to the handshake.
+func (h *Host) turnAway(l *link, session string, code websocket.StatusCode, err error) {
+	f := h.explain(err)
+	if f.Kind == fault.Internal {
+		code = websocket.StatusInternalError
+	}
+	_ = l.send(encode(outgoing{Type: "connection", Payload: connection{State: stateError, Message: f.Text(), Session: session, Kind: f.Kind.String(), Hint: f.Advice()}}))
+	l.close(code, f.Kind.String())
+}
