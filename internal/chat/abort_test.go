@@ -13,8 +13,9 @@ import (
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
-// TestAbort ends a turn wherever it is, in less than 100 ms, and leaves every
-// call with a result.
+// TestAbort ends a turn wherever it is, without waiting for a tool that does not
+// listen, and leaves every call with a result. How long it takes is measured
+// where it can be felt, over a whole hub.
 func TestAbort(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -44,17 +45,12 @@ func TestAbort(t *testing.T) {
 			conv := s.open("one")
 			s.send(conv, "go")
 			s.until(conv, func(ev *Event) bool { return ev.Type == c.at })
-			began := time.Now()
 			if ok, err := conv.Abort("", false); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 			events := s.turns(conv, 1)
-			took := time.Since(began)
 			close(release)
 			log := describe(s.log(conv))
-			if took > 100*time.Millisecond {
-				t.Errorf("it took %s", took)
-			}
 			if end := events[len(events)-1].End; end.Reason != ReasonAborted || !strings.Contains(log, c.want) {
 				t.Errorf("%+v\n%s", end, log)
 			}

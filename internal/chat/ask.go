@@ -25,46 +25,87 @@ const (
 // ask asks the model until it has answered. ok says that the turn goes on with
 // the calls; else end is how it ends.
 func (t *turn) ask(ctx context.Context) (calls []TurnCall, end End, ok bool) {
-	overflowed, broke := false, 0
+	t.hitch = hitch{}
 	for {
-		if ctx.Err() != nil {
-			return nil, t.stopped(ctx), false
-		}
-		req, end, ok := t.request(ctx)
-		if !ok {
-			return nil, end, false
-		}
-		stop, said, err := t.listen(ctx, req)
-		var le *llm.Error
+		stop, err := t.attempt(ctx)
 		switch {
+		case t.hitch.over:
+			return nil, t.hitch.end, false
 		case err == nil:
 			return t.answered(ctx, stop)
-		case ctx.Err() != nil:
-			return nil, t.stopped(ctx), false
-		case !errors.As(err, &le):
-			return nil, t.fail(err), false
-		case le.Cause == llm.ContextTooLong && !overflowed && !said:
-			// The provider counts otherwise than we do.
-			overflowed = true
-			if done, err := t.compact(ctx, req, 0); err != nil {
-				return nil, t.fail(err), false
-			} else if done {
-				continue
-			}
-			return nil, t.tooLong(req, le), false
-		case le.Cause == llm.ContextTooLong:
-			return nil, t.tooLong(req, le), false
-		case said && le.Retryable() && broke < t.s.RetryAttempts:
-			// No tool of this answer has run: they are called when it is whole.
-			broke++
-			if err := t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: broke, WaitMS: t.s.RetryDelay.Milliseconds(), Reason: le.Error(), Discard: true}}); err != nil {
-				return nil, t.fail(err), false
-			}
-			t.wait(ctx, t.s.RetryDelay)
-		default:
-			return nil, t.modelFailed(le, req), false
+		case !t.retried(ctx, err):
+			return nil, t.hitch.end, false
 		}
 	}
+}
+
+// hitch is what has gone wrong with one answer so far.
+type hitch struct {
+	req        llm.Request
+	said       bool // something of the answer came
+	overflowed bool
+	broke      int  // times that it broke off
+	over       bool // the turn ends, by
+	end        End
+}
+
+// attempt asks the model once. What is on the stack here, above and below, is so
+// for as long as the model speaks, in each of many turns: it should be little.
+func (t *turn) attempt(ctx context.Context) (stop llm.Stop, err error) {
+	if !t.prepared(ctx) {
+		return "", nil
+	}
+	stop, t.hitch.said, err = t.listen(ctx, &t.hitch.req)
+	return stop, err
+}
+
+// prepared puts the request together, unless the turn ends before.
+func (t *turn) prepared(ctx context.Context) bool {
+	h := &t.hitch
+	var ok bool
+	if ctx.Err() != nil {
+		h.end = t.stopped(ctx)
+	} else {
+		h.req, h.end, ok = t.request(ctx)
+	}
+	h.over = !ok
+	return ok
+}
+
+// retried reports whether the model is asked again after an error.
+func (t *turn) retried(ctx context.Context, err error) bool {
+	h := &t.hitch
+	var le *llm.Error
+	switch {
+	case ctx.Err() != nil:
+		h.end = t.stopped(ctx)
+	case !errors.As(err, &le):
+		h.end = t.fail(err)
+	case le.Cause == llm.ContextTooLong && !h.overflowed && !h.said:
+		// The provider counts otherwise than we do.
+		h.overflowed = true
+		done, err := t.compact(ctx, h.req, 0)
+		if err == nil && done {
+			return true
+		}
+		if h.end = t.tooLong(h.req, le); err != nil {
+			h.end = t.fail(err)
+		}
+	case le.Cause == llm.ContextTooLong:
+		h.end = t.tooLong(h.req, le)
+	case h.said && le.Retryable() && h.broke < t.s.RetryAttempts:
+		// No tool of this answer has run: they are called when it is whole.
+		h.broke++
+		if err := t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: h.broke, WaitMS: t.s.RetryDelay.Milliseconds(), Reason: le.Error(), Discard: true}}); err != nil {
+			h.end = t.fail(err)
+			return false
+		}
+		t.wait(ctx, t.s.RetryDelay)
+		return true
+	default:
+		h.end = t.modelFailed(le, h.req)
+	}
+	return false
 }
 
 func (t *turn) note(ctx context.Context, ev *Event) error {
@@ -156,10 +197,10 @@ func trim(messages []llm.Message, n int) []llm.Message {
 }
 
 // listen takes in an answer. said reports whether anything of it came.
-func (t *turn) listen(ctx context.Context, req llm.Request) (stop llm.Stop, said bool, err error) {
+func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, said bool, err error) {
 	var usage llm.Usage
 	index := 0
-	for d, err := range t.model.Stream(ctx, req) {
+	for d, err := range t.model.Stream(ctx, *req) {
 		if err == nil {
 			if d.Kind == llm.Text || d.Kind == llm.Reason || d.Kind == llm.ReasonEnd || d.Kind == llm.CallEnd {
 				said = true
@@ -182,7 +223,7 @@ func (t *turn) listen(ctx context.Context, req llm.Request) (stop llm.Stop, said
 		return "", said, context.Cause(ctx)
 	}
 	req.Model = t.model.ID
-	t.e.meter.Learn(req, usage)
+	t.e.meter.Learn(*req, usage)
 	return stop, said, t.note(ctx, &Event{Type: AnswerDone, Answer: &Answer{Stop: stop, Usage: usage, Cost: t.model.Price.Cost(usage)}})
 }
 

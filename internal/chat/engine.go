@@ -56,7 +56,7 @@ type Options struct {
 	Tracer *obs.Tracer  // nil: none
 	Logger *slog.Logger // nil discards
 
-	Idle   time.Duration // after which the memory of a conversation is given back; 0 means a minute
+	Idle   time.Duration // after which the memory of a conversation that nobody watches is given back; 0 means 2 s
 	Expire time.Duration // after which a conversation is forgotten whose Session holds nothing else; 0 means the time-out of Sessions
 }
 
@@ -96,7 +96,7 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Idle == 0 {
-		o.Idle = time.Minute
+		o.Idle = 2 * time.Second // to read it again is quick
 	}
 	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, gate: make(chan struct{}, partsOnce)}
 	e.ledgers = func(string) ledger { return &remembered{} }

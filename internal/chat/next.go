@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Position is a place in the events of a conversation: Seq is the last event
@@ -27,8 +28,10 @@ type placed struct {
 	place uint64
 }
 
+// A reader that is further behind reads the ledger: what each conversation
+// holds for it would be most of its memory.
 const (
-	ringEvents = 128
+	ringEvents = 16
 	ringBytes  = 64 << 10
 )
 
@@ -46,17 +49,14 @@ func (p *placed) size() int {
 }
 
 func (r *ring) add(ev Event, place uint64) {
-	r.events = append(r.events, placed{ev, place})
-	r.bytes += r.events[len(r.events)-1].size()
+	next := placed{ev, place}
+	r.bytes += next.size()
 	drop := 0
-	for len(r.events)-drop > ringEvents || r.bytes > ringBytes && len(r.events)-drop > 1 {
+	for drop < len(r.events) && (len(r.events)-drop >= ringEvents || r.bytes > ringBytes) {
 		r.bytes -= r.events[drop].size()
 		drop++
 	}
-	if drop > 0 {
-		clear(r.events[:drop])
-		r.events = r.events[drop:]
-	}
+	r.events = append(slices.Delete(r.events, 0, drop), next)
 }
 
 // after returns the events that follow seq, at most n, and whether it has all

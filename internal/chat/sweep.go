@@ -8,18 +8,33 @@ import (
 	"github.com/stoahub/stoa/internal/session"
 )
 
-// sweepEvery is how often conversations are looked at.
+// sweepEvery is how often conversations are looked at for those that are over.
 const sweepEvery = 15 * time.Second
 
 func (e *Engine) sweeps() {
 	tick := time.NewTicker(min(sweepEvery, max(e.opts.Idle/2, time.Millisecond)))
 	defer tick.Stop()
+	var last time.Time
 	for {
 		select {
 		case <-e.ctx.Done():
 			return
 		case now := <-tick.C:
+			if now.Sub(last) < sweepEvery {
+				e.rest(now)
+				continue
+			}
+			last = now
 			e.Sweep(e.ctx, now)
+		}
+	}
+}
+
+// rest gives back the memory of conversations that nobody uses.
+func (e *Engine) rest(now time.Time) {
+	for _, c := range e.all() {
+		if now.Sub(time.Unix(0, c.used.Load())) > e.opts.Idle {
+			c.put(nil)
 		}
 	}
 }
@@ -47,12 +62,9 @@ func (e *Engine) Sweep(ctx context.Context, now time.Time) {
 					return // nor can the others
 				}
 			}
-			continue
-		}
-		if unused > e.opts.Idle {
-			c.put(nil)
 		}
 	}
+	e.rest(now)
 }
 
 func (e *Engine) all() []*Conversation {
