@@ -116,6 +116,7 @@ soak: tools
 	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 90m $(INTEGRATION) ./internal/store ./internal/session ./internal/task ./internal/plan ./internal/plan/search
 	STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestAnySchedule ./internal/chat
 	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -count 1 -timeout 90m $(E2E)
+	cd $(ORACLE) && STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestLoad -v ./load
 	$(GO) test -count 1 -timeout 60m ./internal/task -rapid.checks=10000
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
 	$(GO) test $(RACE) -count 20 -timeout 60m $(UNIT)
