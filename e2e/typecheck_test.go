@@ -9,7 +9,7 @@ import (
 // their types.
 func TestBrowserTypes(t *testing.T) {
 	set := tools(t)
-	for _, project := range []string{"web", "examples/browser"} {
+	for _, project := range []string{"web", "web/tsconfig.console.json", "examples/browser"} {
 		t.Run(project, func(t *testing.T) {
 			path, err := filepath.Abs(filepath.Join(repository, project))
 			if err != nil {
