@@ -73,6 +73,17 @@ export function useApi(path, every = 0) {
   return { ...state, again: () => setTurn((n) => n + 1) };
 }
 
+/** Whether somebody can see the page now. @returns {boolean} */
+export function useSeen() {
+  const [seen, setSeen] = useState(!document.hidden);
+  useEffect(() => {
+    const look = () => setSeen(!document.hidden);
+    document.addEventListener('visibilitychange', look);
+    return () => document.removeEventListener('visibilitychange', look);
+  }, []);
+  return seen;
+}
+
 /** A field to search with; says what is in it a moment after the last key. @param {any} props */
 export function Search({ value, onChange, label = 'Search', ...rest }) {
   const timer = useRef(/** @type {any} */ (null));

@@ -3,7 +3,7 @@ import { html, useState, useEffect } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link } from '../lib/router.js';
-import { Page, Trouble, Empty, Badge, State, Button, Time, useApi } from '../lib/ui.js';
+import { Page, Trouble, Empty, Badge, State, Button, Time, useApi, useSeen } from '../lib/ui.js';
 import { Tree } from '../lib/json.js';
 import { Plot } from '../lib/plot.js';
 
@@ -63,7 +63,9 @@ function series() {
 
 export function Home() {
   const servers = useApi('/api/v1/servers', 3000), runs = useApi('/api/v1/runs', 3000), errors = useApi('/api/v1/errors?limit=1', 5000);
-  const approvals = useApi('/api/v1/approvals?wait=1s', 1500);
+  // Whoever waits for approvals counts as being there to be asked; a page in
+  // the background is nobody.
+  const approvals = useApi(useSeen() ? '/api/v1/approvals?wait=1s' : '/api/v1/approvals', 1500);
   const [data, setData] = useState(series);
   useEffect(() => { follow().then(() => setData(series())); const t = setInterval(() => setData(series()), 1000); return () => clearInterval(t); }, []);
   const bad = (servers.data?.servers || []).filter((/** @type {any} */ s) => s.error || ['failed', 'error'].includes(s.state) || s.health?.length);
