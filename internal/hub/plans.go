@@ -134,7 +134,21 @@ func (h *Hub) publish(ctx context.Context, req *mcp.Request, name string, p *pla
 	if err := ps.keep(ctx, name, next, p == nil); err != nil {
 		return "", err
 	}
-	return modules.PublishedPrefix + name, h.setModules(h.config())
+	return modules.PublishedPrefix + name, h.offerPlans(ctx)
+}
+
+// offerPlans offers what is published now. The module stays the same one: runs
+// that somebody waits for go on. What is answered after it can be relied upon.
+func (h *Hub) offerPlans(ctx context.Context) error {
+	h.mu.Lock()
+	m := h.built.modules[modules.PlanName]
+	h.mu.Unlock()
+	u := h.pool.Get(modules.PlanName)
+	if m == nil || u == nil {
+		return nil // it is switched off
+	}
+	m.Offer(h.planOptions().Tools()...)
+	return u.Load(ctx)
 }
 
 // keep writes a published plan before it is offered.
@@ -163,12 +177,15 @@ func (p *plans) keep(ctx context.Context, name string, next modules.Published, g
 }
 
 // planModule is the module of plans.
-func (h *Hub) planModule() *modules.Module {
+func (h *Hub) planModule() *modules.Module { return modules.Plan(h.planOptions()) }
+
+// planOptions are what the module of plans works with now.
+func (h *Hub) planOptions() modules.PlanOptions {
 	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions, Actions: h.planActions, Publish: h.publish, Published: h.plans.list()}
 	if m, err := h.models.Load().Get(h.config().Chat.Model); err == nil && m.Provider != config.Script {
 		o.Propose = h.proposePlan
 	}
-	return modules.Plan(o)
+	return o
 }
 
 // planItem finds a tool that a principal may use.

@@ -342,7 +342,7 @@ func TestReadOnly(t *testing.T) {
 		if _, err := m.Handle(t.Context(), req); !fault.Is(err, fault.UnknownTool) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if bytes.Contains(m.listed, []byte(`"name":"`+name+`"`)) {
+		if bytes.Contains(m.offer.Load().listed, []byte(`"name":"`+name+`"`)) {
 			t.Errorf("%s is listed", name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
@@ -64,33 +65,47 @@ type Resources struct {
 type Module struct {
 	name         string
 	instructions string
-	tools        map[string]*Tool
-	listed       []byte
+	offer        atomic.Pointer[offer]
+	log          *slog.Logger
 	resources    *Resources
 	templates    []byte
 	close        func() error // nil where nothing is held
 }
 
+// offer is what a module offers to call. It is replaced as a whole.
+type offer struct {
+	tools  map[string]*Tool
+	listed []byte
+}
+
 // New returns a module. A tool with a broken definition is a mistake of the
 // program, so it panics.
 func New(name, instructions string, resources *Resources, tools ...Tool) *Module {
-	m := &Module{name: name, instructions: instructions, tools: map[string]*Tool{}, resources: resources}
+	m := &Module{name: name, instructions: instructions, resources: resources, log: slog.New(slog.DiscardHandler)}
+	m.templates = []byte(`{"resourceTemplates":[]}`)
+	if resources != nil {
+		m.templates = []byte(`{"resourceTemplates":[` + strings.Join(resources.Templates, ",") + `]}`)
+	}
+	m.Offer(tools...)
+	return m
+}
+
+// Offer offers these tools in place of those before. Calls that are under way go
+// on. Whoever keeps a list of them has to read it again.
+func (m *Module) Offer(tools ...Tool) {
+	o := &offer{tools: map[string]*Tool{}}
 	defs := make([]string, 0, len(tools))
 	for _, t := range tools {
 		s, err := schema.Compile([]byte(t.Input))
 		if err != nil {
 			panic(fmt.Sprintf("modules: input schema of %s: %v", t.Name, err))
 		}
-		t.schema, t.log = s, slog.New(slog.DiscardHandler)
-		m.tools[t.Name] = &t
+		t.schema, t.log = s, m.log
+		o.tools[t.Name] = &t
 		defs = append(defs, string(t.definition()))
 	}
-	m.listed = []byte(`{"tools":[` + strings.Join(defs, ",") + `]}`)
-	m.templates = []byte(`{"resourceTemplates":[]}`)
-	if resources != nil {
-		m.templates = []byte(`{"resourceTemplates":[` + strings.Join(resources.Templates, ",") + `]}`)
-	}
-	return m
+	o.listed = []byte(`{"tools":[` + strings.Join(defs, ",") + `]}`)
+	m.offer.Store(o)
 }
 
 func (t *Tool) definition() []byte {
@@ -112,7 +127,8 @@ func (t *Tool) definition() []byte {
 // LogTo makes the module log what it stumbles over. It is called before the
 // first call.
 func (m *Module) LogTo(l *slog.Logger) {
-	for _, t := range m.tools {
+	m.log = l
+	for _, t := range m.offer.Load().tools {
 		t.log = l
 	}
 }
@@ -141,7 +157,7 @@ func (m *Module) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, er
 		}
 		return mcp.Introduce(req.Client, []byte(caps), mcp.ServerInfo(m.name, m.name), m.instructions)
 	case "tools/list":
-		return result(req, m.listed)
+		return result(req, m.offer.Load().listed)
 	case "tools/call":
 		return m.call(ctx, req)
 	case "resources/list":
@@ -181,7 +197,7 @@ func (m *Module) read(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 
 func (m *Module) call(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	name, _ := req.Text("name")
-	t := m.tools[name]
+	t := m.offer.Load().tools[name]
 	if t == nil {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
 	}
@@ -244,8 +260,8 @@ func (t *Tool) run(ctx context.Context, req *mcp.Request, args []byte) (value an
 	return t.Run(ctx, req, args)
 }
 
-// Attach has nobody to tell: the tools of a module never change, and its
-// resources are those of a Session, which the merged face tells of.
+// Attach has nobody to tell: whoever changes the tools of a module has its list
+// read again, and its resources are those of a Session, which the merged face tells of.
 func (m *Module) Attach(*mcp.Listener) (stop func()) { return func() {} }
 
 // Subscribe fails: see Attach.

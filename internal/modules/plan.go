@@ -45,13 +45,18 @@ const (
 
 // Plan returns the module of plans.
 func Plan(o PlanOptions) *Module {
+	return New(PlanName, "A plan is a DAG of tool calls. plan_create finds one from what actions need and yield, or checks a ready one; plan_execute runs it durably; plan_status tells how it stands; plan_debug stops it at steps, looks into it, changes values and goes on.", nil, o.Tools()...)
+}
+
+// Tools are those of the module of plans: its own, and the published plans.
+func (o PlanOptions) Tools() []Tool {
 	m := planModule{o}
 	var published []Tool
 	for _, p := range o.Published {
 		published = append(published, m.tool(p))
 	}
-	return New(PlanName, "A plan is a DAG of tool calls. plan_create finds one from what actions need and yield, or checks a ready one; plan_execute runs it durably; plan_status tells how it stands; plan_debug stops it at steps, looks into it, changes values and goes on.", nil,
-		append(published, Tool{Name: "plan_create", Title: "Create a plan", Run: m.create, Idempotent: true,
+	return append(published,
+		Tool{Name: "plan_create", Title: "Create a plan", Run: m.create, Idempotent: true,
 			Description: "Find a plan that leads from the inputs to the required outputs by the allowable actions, or check and keep a plan that is given as plan. Says what is missing if there is none.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"title":{"type":"string"},"description":{"type":"string"},
@@ -64,21 +69,21 @@ func Plan(o PlanOptions) *Module {
 				"plan":{"type":"object","description":"A ready plan, to be checked and kept."},
 				"saveAs":{"type":"string","description":"Keep the plan in the session under this name."},
 				"publish":{"type":"string","description":"Offer the plan as the tool plan__NAME."},` + planOwner + `}}`},
-			Tool{Name: "plan_execute", Title: "Run a plan", Run: m.execute, Destructive: true,
-				Description: "Run a plan and wait for its end. Everything that can be checked is checked before the first call. Outputs of steps become values of the session.",
-				Input: `{"type":"object","required":["plan"],"additionalProperties":false,"properties":{` + planArg + `,
+		Tool{Name: "plan_execute", Title: "Run a plan", Run: m.execute, Destructive: true,
+			Description: "Run a plan and wait for its end. Everything that can be checked is checked before the first call. Outputs of steps become values of the session.",
+			Input: `{"type":"object","required":["plan"],"additionalProperties":false,"properties":{` + planArg + `,
 				"inputs":{"type":"object","description":"The plan's inputs by name; a string @name is a value of the session."},
 				"options":{"type":"object","additionalProperties":false,"properties":{"stopOnError":{"type":"boolean"},"timeout":{"type":"integer","minimum":1,"maximum":86400000,"description":"Milliseconds; 300000 if left out."},"retries":{"type":"integer","minimum":0,"maximum":100,"description":"3 if left out."},"maxParallel":{"type":"integer","minimum":1,"maximum":64},"dryRun":{"type":"boolean"}}},
 				"maxParallel":{"type":"integer","minimum":1,"maximum":64,"description":"How many calls may be under way at once; 4 if left out."},
 				"dryRun":{"type":"boolean","description":"Check only; nothing is called."},` + planOwner + `}}`},
-			Tool{Name: "plan_status", Title: "How a run stands", Run: m.status, ReadOnly: true,
-				Description: "Tell how a run of the session stands, step by step.",
-				Input: `{"type":"object","additionalProperties":false,"properties":{
+		Tool{Name: "plan_status", Title: "How a run stands", Run: m.status, ReadOnly: true,
+			Description: "Tell how a run of the session stands, step by step.",
+			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"sessionId":{"type":"string","description":"The id of a run, or current for the last one of the session."},
 				"includeResults":{"type":"boolean"},"includeContext":{"type":"boolean"},` + planOwner + `}}`},
-			Tool{Name: "plan_debug", Title: "Debug a run", Run: m.debug, Destructive: true,
-				Description: "Run a plan step by step: start, step, continue, run_to and pause move it; inspect shows what a step would be called with; set changes the result of a step or an input, in a fork of the run; skip and retry are about one step; fork does all again from a step on; compare tells in what two runs differ; stop ends the run.",
-				Input: `{"type":"object","additionalProperties":false,"properties":{` + planArg + `,
+		Tool{Name: "plan_debug", Title: "Debug a run", Run: m.debug, Destructive: true,
+			Description: "Run a plan step by step: start, step, continue, run_to and pause move it; inspect shows what a step would be called with; set changes the result of a step or an input, in a fork of the run; skip and retry are about one step; fork does all again from a step on; compare tells in what two runs differ; stop ends the run.",
+			Input: `{"type":"object","additionalProperties":false,"properties":{` + planArg + `,
 				"run":{"type":"string","description":"The run; the last one of the session if left out."},
 				"inputs":{"type":"object"},
 				"breakpoints":{"type":"array","maxItems":1000,"description":"Where to pause: ids of steps, or objects.","items":{"anyOf":[{"type":"string"},{"type":"object","required":["step"],"additionalProperties":false,"properties":{"step":{"type":"string"},"after":{"type":"boolean"},"if":{"type":"object"}}}]}},
@@ -88,7 +93,7 @@ func Plan(o PlanOptions) *Module {
 				"value":{"description":"What to set it to."},
 				"with":{"type":"string","description":"The run to compare with."},
 				"inspectVariables":{"type":"boolean"},` + planOwner + `}}`},
-		)...)
+	)
 }
 
 type planModule struct{ o PlanOptions }
