@@ -1,0 +1,163 @@
+package hub_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/plan"
+)
+
+// runPage is what the API answers about a run.
+type runPage struct {
+	Run  plan.View
+	Next *plan.Inspection
+	Note string
+}
+
+func (c apiClient) run(verb, path, body string) runPage {
+	c.t.Helper()
+	return hubtest.Decode[runPage](c.ok(verb, "/api/v1/runs"+path, body))
+}
+
+const apiPlan = `{"inputs":[{"name":"text","default":"a<b"}],"steps":[{"id":"one","tool":"up__echo","args":{"text":"@text","big":12345678901234567890}},{"id":"two","tool":"up__echo","args":{"all":"@one"}}],"outputs":{"said":"@two"}}`
+
+func TestAPIRuns(t *testing.T) {
+	c := apiHub(t)
+	p := c.run("POST", "?wait=30s", `{"session":"work","plan":`+apiPlan+`,"breakpoints":["two"],"options":{"retries":0,"maxParallel":2}}`)
+	if p.Run.Status != plan.Paused || !p.Run.Settled || p.Run.Options.MaxParallel != 2 || p.Next == nil || string(p.Next.Args) != `{"all":{"text":"a<b","big":12345678901234567890}}` {
+		t.Fatalf("begun: %+v %+v", p.Run, p.Next)
+	}
+	id := p.Run.ID
+	if p = c.run("GET", "/current?results=true&plan=true&context=true&session=work", ""); p.Run.ID != id || p.Run.Plan == nil || string(p.Run.Context["text"]) != `"a<b"` {
+		t.Errorf("looked at: %+v", p.Run)
+	}
+	if p = c.run("POST", "/"+id+"/inspect", `{"step":"one"}`); p.Next == nil || p.Next.Step != "one" {
+		t.Errorf("inspected: %+v", p.Next)
+	}
+	fork := c.run("POST", "/"+id+"/set", `{"step":"one","value":null}`)
+	if fork.Run.ID == id || fork.Run.From == nil || fork.Run.From.Run != id || !strings.Contains(fork.Note, "a fork of "+id) {
+		t.Fatalf("forked: %+v %q", fork.Run, fork.Note)
+	}
+	c.ok("POST", "/api/v1/runs/"+fork.Run.ID+"/break", `{}`)
+	if p = c.run("POST", "/"+fork.Run.ID+"/continue?wait=30s&results=true", ``); p.Run.Status != plan.Finished || string(p.Run.Outputs["said"]) != `{"all":null}` {
+		t.Errorf("gone on: %+v", p.Run)
+	}
+	d := hubtest.Decode[plan.Comparison](c.ok("GET", "/api/v1/runs/"+id+"/compare?with="+fork.Run.ID, ""))
+	if d.Same || len(d.Differences) != 2 || d.Differences[1].States != [2]string{"pending", "done"} {
+		t.Errorf("compared: %+v", d)
+	}
+	if n := len(hubtest.Decode[struct{ Runs []plan.Summary }](c.ok("GET", "/api/v1/runs?session=work", "")).Runs); n != 2 {
+		t.Errorf("there are %d runs", n)
+	}
+	a := c.do("GET", "/api/v1/runs/"+fork.Run.ID+"/journal", "")
+	lines := bytes.Split(bytes.TrimSpace(a.Body), []byte("\n"))
+	for i, line := range lines {
+		var e plan.Event
+		if err := json.Unmarshal(line, &e); err != nil || e.N != i+1 {
+			t.Errorf("line %d of the journal is %s (%v)", i, line, err)
+		}
+	}
+	if a.Header.Get("Content-Type") != "application/x-ndjson" || len(lines) < 5 || !bytes.Contains(lines[len(lines)-1], []byte(`"status":"done"`)) {
+		t.Errorf("the journal: %s\n%s", a.Header, a.Body)
+	}
+}
+
+// Who waits is told of each event, and at once where nothing more can happen.
+func TestAPIRunWaits(t *testing.T) {
+	c := apiHub(t)
+	p := c.run("POST", "", `{"plan":`+apiPlan+`,"paused":true}`)
+	if p.Run.Session == "" || p.Run.Status != plan.Paused {
+		t.Fatalf("begun: %+v", p.Run)
+	}
+	if p = c.run("GET", "/"+p.Run.ID+"?wait=60s", ""); !p.Run.Settled {
+		t.Errorf("a paused run: %+v", p.Run)
+	}
+	c.run("POST", "/"+p.Run.ID+"/continue", "")
+	for n := p.Run.Events; !p.Run.Status.Over(); n = p.Run.Events {
+		if p = c.run("GET", "/"+p.Run.ID+"?wait=60s&after="+strconv.Itoa(n), ""); p.Run.Events <= n {
+			t.Fatalf("nothing happened after event %d: %+v", n, p.Run)
+		}
+	}
+}
+
+func TestAPIRunsOfPrincipals(t *testing.T) {
+	owner := apiHub(t)
+	ann, bob := tokenFor(t, owner.hub, "ann", "*"), tokenFor(t, owner.hub, "bob", "*")
+	id := ann.run("POST", "?wait=30s", `{"session":"work","plan":`+apiPlan+`,"breakpoints":["two"]}`).Run.ID
+	if a := bob.do("GET", "/api/v1/runs/"+id, ""); a.Status != http.StatusNotFound || strings.Contains(string(a.Body), "There are: run_") {
+		t.Errorf("another's run: %d %s", a.Status, a.Body)
+	}
+	for _, path := range []string{"/stop", "/fork", "/inspect"} {
+		if a := bob.do("POST", "/api/v1/runs/"+id+path, `{"step":"one"}`); a.Status != http.StatusNotFound {
+			t.Errorf("another's run, %s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	if a := bob.do("GET", "/api/v1/runs?principal=ann", ""); a.Status != http.StatusForbidden {
+		t.Errorf("another's runs: %d %s", a.Status, a.Body)
+	}
+	if a := bob.do("POST", "/api/v1/runs", `{"session":"work","plan":"`+id+`"}`); a.Status == http.StatusOK {
+		t.Errorf("another's plan: %s", a.Body)
+	}
+	if p := owner.run("POST", "/"+id+"/stop?wait=30s", "{}"); p.Run.Status != plan.Stopped || p.Run.Principal != "ann" {
+		t.Errorf("the owner stops it: %+v", p.Run)
+	}
+}
+
+func TestAPIRunMistakes(t *testing.T) {
+	c := apiHub(t)
+	id := c.run("POST", "?wait=30s", `{"plan":`+apiPlan+`}`).Run.ID
+	for _, test := range []struct{ verb, path, body, says string }{
+		{"POST", "", `{}`, "no plan is given"},
+		{"POST", "", `{"plan":` + apiPlan + `,"break":[]}`, `unknown field \"break\"`},
+		{"POST", "", `{"plan":` + apiPlan + `,"breakpoints":[{"step":"one","iff":{}}]}`, "a breakpoint is the id of a step"},
+		{"POST", "", `{"plan":` + apiPlan + `,"breakpoints":["thre"]}`, "there is no step thre"},
+		{"POST", "", `{"plan":` + apiPlan + `,"inputs":{"txt":1}}`, `"pointer":"/inputs/txt"`},
+		{"POST", "", `{"plan":{"steps":[{"id":"a","tool":"up__ecko"}]},"dryRun":true}`, `"pointer":"/steps/0/tool"`},
+		{"POST", "", `{"plan":"@none"}`, "bound to none"},
+		{"POST", "?wait=2h", `{"plan":` + apiPlan + `,"paused":true}`, "no time up to 60s"},
+		{"POST", "/" + id + "/continue", `{}`, "the run is over"},
+		{"POST", "/" + id + "/jump", `{}`, "there is no action"},
+		{"POST", "/" + id + "/fork", `{}`, "none is named"},
+		{"POST", "/" + id + "/set", `{"step":"one"}`, "set needs a value"},
+		{"GET", "/" + id + "?resluts=true", "", "Did you mean results?"},
+		{"GET", "/" + id + "?results=perhaps", "", "neither true nor false"},
+	} {
+		a := c.do(test.verb, "/api/v1/runs"+test.path, test.body)
+		if a.Status < 400 || a.Status >= 500 || !strings.Contains(string(a.Body), test.says) {
+			t.Errorf("%s %s %s: %d %s, want %s", test.verb, test.path, test.body, a.Status, a.Body, test.says)
+		}
+	}
+	if a := c.do("GET", "/api/v1/runs/run_x", ""); a.Status != http.StatusNotFound {
+		t.Errorf("no such run: %d %s", a.Status, a.Body)
+	}
+}
+
+func TestAPIPublishedPlans(t *testing.T) {
+	owner := apiHub(t)
+	ann, bob := tokenFor(t, owner.hub, "ann", "*"), tokenFor(t, owner.hub, "bob", "*")
+	ann.ok("PUT", "/api/v1/plans/echo", apiPlan)
+	if status, e := bob.tool("plan__echo", `{"text":"hi"}`); status != 200 || !strings.Contains(string(e.Data), `"text":"hi"`) {
+		t.Errorf("called by another: %d %+v", status, e)
+	}
+	if a := bob.do("DELETE", "/api/v1/plans/echo", ""); a.Status != http.StatusForbidden {
+		t.Errorf("taken back by another: %d %s", a.Status, a.Body)
+	}
+	if a := bob.do("PUT", "/api/v1/plans/own", `{"steps":[{"id":"a","tool":"x","args":{"v":"@kept"}}]}`); a.Status != http.StatusBadRequest || !strings.Contains(string(a.Body), "/steps/0/args/v") {
+		t.Errorf("one that refers to a session: %d %s", a.Status, a.Body)
+	}
+	if got := string(ann.ok("GET", "/api/v1/plans/echo", "")); !strings.Contains(got, `"owner":"ann"`) || !strings.Contains(got, `"a<b"`) {
+		t.Errorf("shown: %s", got)
+	}
+	owner.ok("DELETE", "/api/v1/plans/echo", "")
+	if status, _ := bob.tool("plan__echo", `{"text":"hi"}`); status != http.StatusNotFound {
+		t.Errorf("called after it was taken back: %d", status)
+	}
+	if a := owner.do("DELETE", "/api/v1/plans/echo", ""); a.Status != http.StatusNotFound {
+		t.Errorf("taken back twice: %d %s", a.Status, a.Body)
+	}
+}
