@@ -214,13 +214,17 @@ func checkRun(t *testing.T, s *plan.State, events []plan.Event, sent map[string]
 		item int
 		kind plan.CallKind
 	}
-	begun, done, key := map[string]int{}, map[call]bool{}, map[call]string{}
+	begun, done, key, all := map[string]int{}, map[call]bool{}, map[call]string{}, map[call]map[string]bool{}
 	for _, e := range events {
 		c := call{e.Step, e.Item, e.Kind}
 		switch e.Type {
 		case plan.CallStarted:
 			begun[e.Key]++
 			key[c] = e.Key
+			if all[c] == nil {
+				all[c] = map[string]bool{}
+			}
+			all[c][e.Key] = true
 			if done[c] {
 				t.Errorf("%s: %v is called after its result was recorded", s.Created.Run, c)
 			}
@@ -231,16 +235,27 @@ func checkRun(t *testing.T, s *plan.State, events []plan.Event, sent map[string]
 			}
 		}
 	}
+	for c, keys := range all { // whatever the key, it is one call
+		total, used := 0, 0
+		for k := range keys {
+			if total += sent[k]; sent[k] > 0 {
+				used++
+			}
+		}
+		tool := s.Created.Plan.Step(c.step).Tool
+		if c.kind == plan.OwnCall && tool != "up__again" && total > 1 {
+			t.Errorf("%s: %v of %s bears no repetition and was sent %d times under %v", s.Created.Run, c, tool, total, keys)
+		}
+		if used > 1 { // none of those that may be repeated fails
+			t.Errorf("%s: %v was sent under several keys: %v", s.Created.Run, c, keys)
+		}
+	}
 	for k, n := range begun {
 		if sent[k] > n {
 			t.Errorf("%s: %s was begun %d times and sent %d times", s.Created.Run, k, n, sent[k])
 		}
 		if sent[k] > 1 {
 			sum.again++
-			id := strings.Split(k, ".")[1]
-			if tool := s.Created.Plan.Step(id).Tool; tool == "up__once" && !strings.Contains(fmt.Sprint(key), "undo") {
-				t.Errorf("%s: %s bears no repetition and was sent %d times", s.Created.Run, k, sent[k])
-			}
 		}
 		delete(sent, k)
 	}
