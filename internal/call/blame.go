@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -24,7 +25,8 @@ func (d *Door) blame(c *Call, t *tooled, tool, kind string, resp mcp.Response, e
 		}
 	}
 	d.book.Tell(k, func() incident.Error {
-		r := d.record("", c, t)
+		var r event.Record
+		record(&r, c, t)
 		e := incident.Error{ErrorType: incident.ToolExecution, Severity: severity(kind), Source: "call", Context: map[string]string{
 			"tool": tool, "operation": c.Req.Method, "upstream": r.Upstream, "kind": kind, "session": r.Session, "principal": r.Principal,
 			"call": r.Call, "parent": r.Parent, "trace": r.Trace, "agent": r.Agent, "tookMs": strconv.FormatInt(took.Milliseconds(), 10),
@@ -60,8 +62,10 @@ func said(resp mcp.Response) string {
 		return text
 	}
 	if own := wire.Get(resp.Result, "structuredContent"); wire.Get(own, "success") != nil {
-		if text, ok := wire.String(wire.Get(own, "message")); ok && text != "" {
-			return text
+		for _, name := range []string{"error", "message"} {
+			if text, ok := wire.String(wire.Get(own, name)); ok && text != "" {
+				return text
+			}
 		}
 	}
 	blocks, _ := wire.Elements(wire.Get(resp.Result, "content"))

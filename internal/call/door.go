@@ -218,9 +218,8 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 		d.tell(ctx, level, c, tool, kind, err, took)
 	}
 	if d.events != nil {
-		r := d.record(event.CallDone, c, t)
-		r.Tool, r.Kind, r.Bytes, r.TookUS = tool, kind, len(resp.Result), took.Microseconds()
-		r.Level = eventLevel(kind)
+		r := event.Record{Type: event.CallDone, Level: eventLevel(kind), Tool: tool, Kind: kind, Bytes: len(resp.Result), TookUS: took.Microseconds()}
+		record(&r, c, t)
 		d.events.Emit(r)
 	}
 	t.span.End(kind)

@@ -11,23 +11,24 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// record is what all records of a call have: what it is and which values it
-// used, but nothing of what passes.
-func (d *Door) record(typ string, c *Call, t *tooled) event.Record {
-	r := event.Record{Type: typ, Call: t.call, Principal: c.Req.Client.Principal.Name, Upstream: c.Upstream.Name(), Agent: c.Req.Asked.Agent}
+// record fills in what all records of a call have: what it is and which values
+// it used, but nothing of what passes.
+func record(r *event.Record, c *Call, t *tooled) {
+	r.Call, r.Principal, r.Upstream, r.Agent = t.call, c.Req.Client.Principal.Name, c.Upstream.Name(), c.Req.Asked.Agent
 	if n := len(t.above); n > 0 {
 		r.Parent = t.above[n-1]
 	}
 	if t.session != nil {
 		r.Session = t.session.Name()
 	}
-	if r.Trace = t.span.Trace(); r.Trace == "" {
+	if t.span != nil {
+		r.Trace = t.span.Trace()
+	} else {
 		r.Trace, _, _ = origin(c.Req)
 	}
 	if t.used != nil || t.saved != "" {
 		r.Data = Trace{Used: t.used, Saved: t.saved}
 	}
-	return r
 }
 
 // Trace is the data of a call's record, if it had to do with stored values.
@@ -57,7 +58,8 @@ func toolName(c *Call, o *mcp.Outgoing) string {
 // begin tells those who watch that a call goes to its upstream, and from then on
 // how far it has come.
 func (d *Door) begin(c *Call, t *tooled, o *mcp.Outgoing) {
-	r := d.record(event.CallStarted, c, t)
+	r := event.Record{Type: event.CallStarted}
+	record(&r, c, t)
 	r.Level, r.Tool, r.Bytes = event.Debug, toolName(c, o), len(t.args)
 	d.events.Emit(r)
 	if o.Stream != nil {

@@ -41,6 +41,7 @@ type grammar struct {
 	Approvals approvalsCmd `cmd:"" help:"Show which calls wait for an approval, and decide about them."`
 	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
 	Console   consoleCmd   `cmd:"" help:"Open the web console of the hub that runs on the data folder."`
+	Errors    errorsCmd    `cmd:"" help:"Show what went wrong, also before the hub was started."`
 	Doctor    doctorCmd    `cmd:"" help:"Examine the servers as a client would, and say what to do."`
 	Logs      logsCmd      `cmd:"" help:"Show the hub's log files, also when it does not run."`
 	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`

@@ -156,8 +156,12 @@ func (b *Bus) Emit(r Record) {
 		b.more = nil
 	}
 	b.mu.Unlock()
-	if f := b.hear.Load(); f != nil && !r.detail() {
-		(*f)(&r)
+	if r.detail() {
+		return
+	}
+	if f := b.hear.Load(); f != nil {
+		heard := r // a copy of its own, so that records of calls need no memory
+		(*f)(&heard)
 	}
 }
 

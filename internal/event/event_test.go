@@ -227,3 +227,28 @@ func BenchmarkWatched(b *testing.B) {
 		}
 	}
 }
+
+// Telling of a call takes no memory once the ring is full.
+func TestEmitAllocatesNothing(t *testing.T) {
+	b := New(8)
+	b.Hear(func(*Record) {})
+	for range 8 {
+		b.Emit(Record{Type: CallDone})
+	}
+	if n := testing.AllocsPerRun(100, func() { b.Emit(Record{Type: CallDone, Upstream: "a"}) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Who hears is told of everything but single calls.
+func TestHear(t *testing.T) {
+	b := New(8)
+	var got []uint64
+	b.Hear(func(r *Record) { got = append(got, r.Seq) })
+	for _, typ := range []string{CallDone, Health, CallStarted, TurnEnded} {
+		b.Emit(Record{Type: typ})
+	}
+	if d := cmp.Diff([]uint64{2, 4}, got); d != "" {
+		t.Error(d)
+	}
+}
