@@ -8,6 +8,7 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,7 @@ type Tool struct {
 	Title       string
 	Description string
 	Input       string // the JSON Schema of the arguments, an object's
+	Strict      string // what they are held to, where Input says less: every client is sent Input with every request
 	ReadOnly    bool   // it changes nothing
 	Idempotent  bool   // calling it again changes nothing more
 	Destructive bool   // it can lose something
@@ -96,7 +98,7 @@ func (m *Module) Offer(tools ...Tool) {
 	o := &offer{tools: map[string]*Tool{}}
 	defs := make([]string, 0, len(tools))
 	for _, t := range tools {
-		s, err := schema.Compile([]byte(t.Input))
+		s, err := schema.Compile([]byte(cmp.Or(t.Strict, t.Input)))
 		if err != nil {
 			panic(fmt.Sprintf("modules: input schema of %s: %v", t.Name, err))
 		}

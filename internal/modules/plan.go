@@ -40,6 +40,7 @@ type PlanOptions struct {
 const (
 	planArg    = `"plan":{"description":"A plan, the reference of one that was saved (@name), or the id of a run whose plan is meant.","anyOf":[{"type":"object"},{"type":"string"}]}`
 	planOwner  = `"session":{"type":"string","description":"The session that the run belongs to. Left out, that of the connection."}`
+	sessionArg = `"session":{"type":"string"}`
 	factSchema = `{"anyOf":[{"type":"string"},{"type":"object","required":["name"],"additionalProperties":false,"properties":{"name":{"type":"string"},"type":{"type":"string"},"schema":{"type":"object"},"optional":{"type":"boolean"}}}]}`
 )
 
@@ -60,6 +61,15 @@ func (o PlanOptions) Tools() []Tool {
 			Description: "Find a plan that leads from the inputs to the required outputs by the allowable actions, or check and keep a plan that is given as plan. Says what is missing if there is none.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"title":{"type":"string"},"description":{"type":"string"},
+				"allowableActions":{"type":"array","description":"What the plan may do: {type, tool, inputs, outputs, args, cost}. An action names its tool, or is called as one. Inputs and outputs are names, or {name, type, schema, optional}.","items":{"type":"object"}},
+				"tools":{"type":"array","description":"Tools that may be used as actions too, by globs such as fs__*."},
+				"inputs":{"type":"array"},"requiredOutputs":{"type":"array"},
+				"goal":{"type":"string","description":"What is wanted, in words, for a model to propose a plan."},
+				"plan":{"type":"object","description":"A ready plan."},
+				"saveAs":{"type":"string","description":"Keep the plan in the session under this name."},
+				"publish":{"type":"string","description":"Offer the plan as the tool plan__NAME."},` + sessionArg + `}}`,
+			Strict: `{"type":"object","additionalProperties":false,"properties":{
+				"title":{"type":"string"},"description":{"type":"string"},
 				"allowableActions":{"type":"array","maxItems":20000,"description":"What the plan may do. An action names its tool, or is called as one.","items":{"type":"object","required":["type"],"additionalProperties":false,"properties":{
 					"type":{"type":"string"},"tool":{"type":"string"},"inputs":{"type":"array","items":` + factSchema + `},"outputs":{"type":"array","items":` + factSchema + `},"args":{"type":"object"},"cost":{"type":"number","exclusiveMinimum":0}}}},
 				"tools":{"type":"array","items":{"type":"string"},"description":"Tools that may be used as actions too, by globs such as fs__*."},
@@ -71,7 +81,11 @@ func (o PlanOptions) Tools() []Tool {
 				"publish":{"type":"string","description":"Offer the plan as the tool plan__NAME."},` + planOwner + `}}`},
 		Tool{Name: "plan_execute", Title: "Run a plan", Run: m.execute, Destructive: true,
 			Description: "Run a plan and wait for its end. Everything that can be checked is checked before the first call. Outputs of steps become values of the session.",
-			Input: `{"type":"object","required":["plan"],"additionalProperties":false,"properties":{` + planArg + `,
+			Input: `{"type":"object","required":["plan"],"additionalProperties":false,"properties":{"plan":{"description":"A plan, @name, or the id of a run whose plan is meant."},
+				"inputs":{"type":"object","description":"The plan's inputs by name; a string @name is a value of the session."},
+				"options":{"type":"object","description":"stopOnError (true), timeout (300000 ms), retries (3)"},
+				"maxParallel":{"type":"integer"},"dryRun":{"type":"boolean"},` + sessionArg + `}}`,
+			Strict: `{"type":"object","required":["plan"],"additionalProperties":false,"properties":{` + planArg + `,
 				"inputs":{"type":"object","description":"The plan's inputs by name; a string @name is a value of the session."},
 				"options":{"type":"object","additionalProperties":false,"properties":{"stopOnError":{"type":"boolean"},"timeout":{"type":"integer","minimum":1,"maximum":86400000,"description":"Milliseconds; 300000 if left out."},"retries":{"type":"integer","minimum":0,"maximum":100,"description":"3 if left out."},"maxParallel":{"type":"integer","minimum":1,"maximum":64},"dryRun":{"type":"boolean"}}},
 				"maxParallel":{"type":"integer","minimum":1,"maximum":64,"description":"How many calls may be under way at once; 4 if left out."},
@@ -80,10 +94,18 @@ func (o PlanOptions) Tools() []Tool {
 			Description: "Tell how a run of the session stands, step by step.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"sessionId":{"type":"string","description":"The id of a run, or current for the last one of the session."},
-				"includeResults":{"type":"boolean"},"includeContext":{"type":"boolean"},` + planOwner + `}}`},
+				"includeResults":{"type":"boolean"},"includeContext":{"type":"boolean"},` + sessionArg + `}}`},
 		Tool{Name: "plan_debug", Title: "Debug a run", Run: m.debug, Destructive: true,
 			Description: "Run a plan step by step: start, step, continue, run_to and pause move it; inspect shows what a step would be called with; set changes the result of a step or an input, in a fork of the run; skip and retry are about one step; fork does all again from a step on; compare tells in what two runs differ; stop ends the run.",
-			Input: `{"type":"object","additionalProperties":false,"properties":{` + planArg + `,
+			Input: `{"type":"object","additionalProperties":false,"properties":{"plan":{"description":"A plan, or @name."},
+				"run":{"type":"string","description":"The last one of the session if left out."},
+				"inputs":{"type":"object"},
+				"breakpoints":{"type":"array","description":"Ids of steps, or {step, after, if}."},
+				"action":{"enum":["start","step","continue","run_to","pause","inspect","set","skip","retry","fork","stop","compare"]},
+				"step":{"type":"string"},"input":{"type":"string","description":"The input to set."},"value":{},
+				"with":{"type":"string","description":"The run to compare with."},
+				"inspectVariables":{"type":"boolean"},` + sessionArg + `}}`,
+			Strict: `{"type":"object","additionalProperties":false,"properties":{` + planArg + `,
 				"run":{"type":"string","description":"The run; the last one of the session if left out."},
 				"inputs":{"type":"object"},
 				"breakpoints":{"type":"array","maxItems":1000,"description":"Where to pause: ids of steps, or objects.","items":{"anyOf":[{"type":"string"},{"type":"object","required":["step"],"additionalProperties":false,"properties":{"step":{"type":"string"},"after":{"type":"boolean"},"if":{"type":"object"}}}]}},
