@@ -312,8 +312,14 @@ func TestConversationsEndWithTheirSession(t *testing.T) {
 					t.Fatal("it ended before its session")
 				}
 			}
-			c.end(t, s)
+			// Who answers lets go of it a moment after the end of the turn.
 			deadline := time.Now().Add(10 * time.Second)
+			for !conv.unused() {
+				if time.Now().After(deadline) {
+					t.Fatal("somebody still has it in hand")
+				}
+			}
+			c.end(t, s)
 			for s.state(fresh(t, s, c.name, conv)).Seq != 0 {
 				if time.Now().After(deadline) {
 					t.Fatal("it is still there")
