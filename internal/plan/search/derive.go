@@ -62,6 +62,7 @@ func (d *derivation) run() *derivation {
 	for i := range d.hubs {
 		d.hubs[i] = -1
 	}
+	d.waiting.all = make([]candidate, 0, len(ix.facts)+len(ix.slots))
 	for i := range ix.p.Given {
 		d.offer(candidate{slot: -1, fact: i})
 	}
@@ -98,11 +99,11 @@ func (d *derivation) settle(c candidate) {
 			continue
 		}
 		d.hubs[h] = c.fact
-		for _, l := range d.ix.hubs[h].listens {
+		d.ix.listening(h, func(l listener) {
 			if d.slots[l.slot].state == empty {
 				d.offer(candidate{cost: c.cost + penalty[l.match], slot: l.slot, fact: c.fact, by: l.match})
 			}
-		}
+		})
 	}
 }
 
@@ -127,8 +128,8 @@ func (d *derivation) fill(c candidate) {
 func (d *derivation) perform(a int) {
 	d.order = append(d.order, a)
 	cost := d.ix.cost(a)
-	for _, s := range d.ix.slotsOf(a) {
-		cost += d.slots[s].cost
+	for i := range d.ix.need[a] {
+		cost += d.slots[d.ix.start[a]+i].cost
 	}
 	for k := range d.ix.p.Actions[a].Outputs {
 		d.offer(candidate{cost: cost, slot: -1, fact: d.ix.first[a] + k})

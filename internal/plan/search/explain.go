@@ -48,9 +48,7 @@ func (ix *index) granted() []float64 {
 			continue
 		}
 		for _, h := range f.feeds {
-			for _, l := range ix.hubs[h].listens {
-				price[l.slot] = takenOf
-			}
+			ix.listening(h, func(l listener) { price[l.slot] = takenOf })
 		}
 	}
 	return price

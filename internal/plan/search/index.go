@@ -17,12 +17,15 @@ type index struct {
 	limit Match // the loosest way of matching
 	names map[key]int
 	memo  map[string]forms
+
+	listeners []listener
+	fed       []int
 }
 
 type factNode struct {
 	action int // or Given
 	output int
-	feeds  []int // hubs
+	feeds  []int // hubs; a part of index.fed
 }
 
 type slot struct {
@@ -30,13 +33,16 @@ type slot struct {
 	input  int // of the action, or the place among the goals
 }
 
+// hub is a list of listeners, which are in one slice for all hubs: there are
+// many, and most have one.
 type hub struct {
-	listens []listener
+	first, last int // in index.listeners; -1: none
 }
 
 type listener struct {
 	slot  int
 	match Match
+	next  int // of the same hub; -1: none
 }
 
 // newIndex makes the index of a problem. by is a derivation of the same problem
@@ -44,6 +50,12 @@ type listener struct {
 func newIndex(p Problem, limit Match, by *derivation) *index {
 	n := len(p.Actions)
 	ix := &index{p: p, limit: limit, names: make(map[key]int, 2*n), first: make([]int, n), start: make([]int, n), need: make([]int, n), memo: make(map[string]forms, 2*n)}
+	slots, facts := len(p.Goals), len(p.Given)
+	for i := range p.Actions {
+		slots, facts = slots+len(p.Actions[i].Inputs), facts+len(p.Actions[i].Outputs)
+	}
+	ix.slots, ix.facts = make([]slot, 0, slots), make([]factNode, 0, facts)
+	ix.listeners, ix.hubs, ix.fed = make([]listener, 0, slots), make([]hub, 0, slots), make([]int, 0, facts)
 	for a, act := range p.Actions {
 		ix.start[a] = len(ix.slots)
 		for i, in := range act.Inputs {
@@ -80,10 +92,14 @@ func (ix *index) forms(name string) forms {
 	if ok {
 		return f
 	}
-	w := words(name)
-	f = forms{canonical: canonical(name, w)}
-	if ix.limit >= ByWords {
-		f.whole, f.parts = sets(w)
+	if ix.limit == ByName && plain(name) {
+		f = forms{canonical: name}
+	} else {
+		w := words(name)
+		f = forms{canonical: canonical(name, w)}
+		if ix.limit >= ByWords {
+			f.whole, f.parts = sets(w)
+		}
 	}
 	ix.memo[name] = f
 	return f
@@ -120,9 +136,16 @@ func (ix *index) listen(s slot, in Fact, by *derivation) {
 		if !ok {
 			h = len(ix.hubs)
 			ix.names[k] = h
-			ix.hubs = append(ix.hubs, hub{})
+			ix.hubs = append(ix.hubs, hub{-1, -1})
 		}
-		ix.hubs[h].listens = append(ix.hubs[h].listens, listener{n, m})
+		at := len(ix.listeners)
+		ix.listeners = append(ix.listeners, listener{n, m, -1})
+		if last := ix.hubs[h].last; last >= 0 {
+			ix.listeners[last].next = at
+		} else {
+			ix.hubs[h].first = at
+		}
+		ix.hubs[h].last = at
 	})
 }
 
@@ -155,9 +178,10 @@ func (ix *index) keys(in Fact, limit Match, on func(k key, m Match)) {
 // feed makes a fact, and finds the hubs that somebody listens to.
 func (ix *index) feed(n factNode, f Fact) {
 	types := kinds(f)
+	from := len(ix.fed)
 	to := func(k key) {
 		if h, ok := ix.names[k]; ok {
-			n.feeds = append(n.feeds, h)
+			ix.fed = append(ix.fed, h)
 		}
 	}
 	named := func(kind byte, what string) {
@@ -185,6 +209,7 @@ func (ix *index) feed(n factNode, f Fact) {
 	if ix.limit >= ByShape && f.Shape != "" {
 		to(key{kind: hubShape, what: f.Shape})
 	}
+	n.feeds = ix.fed[from:len(ix.fed):len(ix.fed)]
 	ix.facts = append(ix.facts, n)
 }
 
@@ -216,6 +241,14 @@ func span(from, n int) []int {
 		out[i] = from + i
 	}
 	return out
+}
+
+// listening calls fn with each listener of a hub, in the order in which they
+// came.
+func (ix *index) listening(h int, fn func(listener)) {
+	for i := ix.hubs[h].first; i >= 0; i = ix.listeners[i].next {
+		fn(ix.listeners[i])
+	}
 }
 
 // name says where a fact comes from, for people.

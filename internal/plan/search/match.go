@@ -38,6 +38,19 @@ func words(name string) []string {
 	return out
 }
 
+// plain says whether a name is already as it is compared, which most are.
+func plain(name string) bool {
+	last := byte('_')
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && (c != '_' || last == '_') {
+			return false
+		}
+		last = c
+	}
+	return last != '_'
+}
+
 // canonical is a name of these words as it is compared: "sourceCode" and
 // "source-code" are the same.
 func canonical(name string, w []string) string {

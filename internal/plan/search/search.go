@@ -156,7 +156,7 @@ func (ix *index) needed() map[int]bool {
 	}
 	for _, f := range ix.facts {
 		for _, h := range f.feeds {
-			for _, l := range ix.hubs[h].listens {
+			ix.listening(h, func(l listener) {
 				switch sole[l.slot] {
 				case nobody:
 					sole[l.slot] = f.action
@@ -164,7 +164,7 @@ func (ix *index) needed() map[int]bool {
 				default:
 					sole[l.slot] = several
 				}
-			}
+			})
 		}
 	}
 	needed := map[int]bool{}

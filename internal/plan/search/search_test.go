@@ -372,6 +372,11 @@ func TestWords(t *testing.T) {
 			t.Errorf("canonical(%q) = %q, want %q", in, got, want)
 		}
 	}
+	for _, name := range []string{"a", "source_code", "x2", "_a", "a_", "a__b", "A", "ä", "a-b", "", "_"} {
+		if plain(name) && canonical(name, words(name)) != name {
+			t.Errorf("%q is not as it is compared", name)
+		}
+	}
 }
 
 // grown makes a problem of n actions, each of which takes one to three of what
