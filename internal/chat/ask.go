@@ -198,6 +198,8 @@ func trim(messages []llm.Message, n int) []llm.Message {
 
 // listen takes in an answer. said reports whether anything of it came.
 func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, said bool, err error) {
+	t.e.crowd.speaking.Add(1)
+	defer t.e.crowd.speaking.Add(-1)
 	var usage llm.Usage
 	index := 0
 	for d, err := range t.model.Stream(ctx, *req) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/llm"
@@ -16,11 +17,12 @@ import (
 // book writes the events of one conversation and lets them be read.
 type book struct {
 	ledger ledger
+	id     string // of the conversation, for the log
 	log    *slog.Logger
 	taken  func(turn string) // told, with write held, of a turn that somebody else has ended; may be nil
 	emit   func(Event)       // told every event in order, with write held; nil for none
 	every  time.Duration     // how long text may be live only; 0: until something else happens
-	gate   chan struct{}     // has room where the store is not busy with text; nil: there is no such bound
+	crowd  *crowd            // all that speak; nil: nobody else does
 
 	// write is held while an event is decided on and appended.
 	write sync.Mutex
@@ -53,8 +55,29 @@ const (
 	// is busy: larger parts are better than readers that wait for the disk.
 	partMost  = 8
 	partsOnce = 4 // parts that are written at once, of all conversations
-	tries     = 8
+	// atEase is how many models may speak at once before the text of all is
+	// written less often: what it costs to write a part is far more than what
+	// its words cost.
+	atEase = 100
+	tries  = 8
 )
+
+// crowd is what the conversations of a hub share of the store.
+type crowd struct {
+	speaking atomic.Int64  // models that speak
+	gate     chan struct{} // has room where the store is not busy with text
+}
+
+func newCrowd() *crowd { return &crowd{gate: make(chan struct{}, partsOnce)} }
+
+// pause is how long text may be live only, as many as speak now.
+func (b *book) pause() time.Duration {
+	if b.crowd == nil {
+		return b.every
+	}
+	n := time.Duration(b.crowd.speaking.Load())
+	return min(max(b.every, b.every*n/atEase), partMost*b.every)
+}
 
 // load reads what the ledger holds.
 func (b *book) load(ctx context.Context) error {
@@ -158,7 +181,7 @@ func (b *book) name(ev *Event) {
 func (b *book) show(ev *Event, place uint64) {
 	b.mu.Lock()
 	if err := b.state.Apply(ev); err != nil {
-		b.log.Error("an event of a conversation cannot be used", "seq", ev.Seq, "err", err) // append numbers them, so it does not happen
+		b.log.Error("an event of a conversation cannot be used", "session", b.id, "seq", ev.Seq, "err", err) // append numbers them, so it does not happen
 	}
 	b.place = place
 	b.ring.add(*ev, place)
@@ -223,37 +246,40 @@ func (b *book) add(ctx context.Context, turn string, kind Type, text string, opa
 // wind makes the open part be flushed in time. Called with write held.
 func (b *book) wind(ctx context.Context) {
 	if b.timer != nil {
-		b.timer.Reset(b.every)
+		b.timer.Reset(b.pause())
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	b.timer = time.AfterFunc(b.every, func() {
-		b.write.Lock()
-		defer b.write.Unlock()
-		if len(b.part.text) == 0 {
-			return
-		}
-		age := time.Since(b.part.at)
-		if age < b.every/2 { // another part than the one it was set for
-			b.timer.Reset(b.every - age)
-			return
-		}
-		if b.gate != nil {
-			select {
-			case b.gate <- struct{}{}:
-				defer func() { <-b.gate }()
-			default:
-				if age < partMost*b.every {
-					b.timer.Reset(b.every / 2)
-					return
-				}
+	b.timer = time.AfterFunc(b.pause(), func() { b.late(ctx) })
+}
+
+// late flushes a part that was open for long enough.
+func (b *book) late(ctx context.Context) {
+	b.write.Lock()
+	defer b.write.Unlock()
+	if len(b.part.text) == 0 {
+		return
+	}
+	age, pause := time.Since(b.part.at), b.pause()
+	if age < pause/2 { // another part than the one it was set for
+		b.timer.Reset(pause - age)
+		return
+	}
+	if b.crowd != nil {
+		select {
+		case b.crowd.gate <- struct{}{}:
+			defer func() { <-b.crowd.gate }()
+		default:
+			if age < partMost*b.every {
+				b.timer.Reset(b.every / 2)
+				return
 			}
 		}
-		if err := b.flush(ctx); err != nil && b.over == nil {
-			b.log.Warn("text of a conversation could not be kept yet", "err", err)
-			b.timer.Reset(b.every)
-		}
-	})
+	}
+	if err := b.flush(ctx); err != nil && b.over == nil {
+		b.log.Warn("text of a conversation could not be kept yet", "session", b.id, "err", err)
+		b.timer.Reset(b.every)
+	}
 }
 
 // flush makes the open part durable. Called with write held.

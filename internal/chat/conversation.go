@@ -131,7 +131,7 @@ func (c *Conversation) put(why error) {
 }
 
 func (e *Engine) book(id string) *book {
-	return &book{log: e.opts.Logger.With("session", id), every: e.every, gate: e.gate, ledger: e.ledgers(id)}
+	return &book{id: id, log: e.opts.Logger, every: e.every, crowd: e.crowd, ledger: e.ledgers(id)}
 }
 
 // State returns what the conversation has come to.

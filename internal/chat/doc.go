@@ -6,8 +6,8 @@
 // watchers pull events from any position (Next), so a slow or lost one holds up
 // nobody and misses nothing that is durable. An event is in the log before
 // anybody sees it, save pieces of text that are marked Live; these become part
-// of a durable event within a quarter of a second or 4 KiB. State is a pure
-// projection of the log.
+// of a durable event within a quarter of a second or 4 KiB, or within two
+// seconds where very many models speak. State is a pure projection of the log.
 //
 // A tool is called once for each call of the model, never again because a model
 // failed, and the log says that it was started before it is. Every call gets a

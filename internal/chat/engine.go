@@ -67,7 +67,7 @@ type Engine struct {
 	disk     *disk                  // nil: memory only
 	ledgers  func(id string) ledger // where events go
 	every    time.Duration          // how long text may be live only
-	gate     chan struct{}          // see book
+	crowd    *crowd                 // see book
 	meter    llm.Meter
 	guides   guides
 	sets     sets
@@ -98,7 +98,7 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 	if o.Idle == 0 {
 		o.Idle = 2 * time.Second // to read it again is quick
 	}
-	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, gate: make(chan struct{}, partsOnce)}
+	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd()}
 	e.ledgers = func(string) ledger { return &remembered{} }
 	e.Configure(s)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())

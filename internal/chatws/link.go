@@ -163,14 +163,27 @@ func (l *link) ping(ctx context.Context, wait time.Duration) {
 	_ = l.ws.Ping(ctx) // what counts is whether something is heard
 }
 
-// hijacked remembers the connection that was taken over.
+// hijacked remembers the connection that was taken over, and gives it buffers
+// of its own: those of the server are for requests, and most frames are small.
 type hijacked struct {
 	http.ResponseWriter
 	conn net.Conn
 }
 
+const (
+	readBuffer  = 512
+	writeBuffer = 1 << 10
+)
+
 func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
 	h.conn = conn
-	return conn, rw, err
+	in := rw.Reader
+	if in.Buffered() == 0 { // else the client did not wait for our answer
+		in = bufio.NewReaderSize(conn, readBuffer)
+	}
+	return conn, bufio.NewReadWriter(in, bufio.NewWriterSize(conn, writeBuffer)), nil
 }

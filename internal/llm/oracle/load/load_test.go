@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,13 +159,18 @@ func hub(t *testing.T, model string, tokens int) *target {
 		}
 		h.tokens = append(h.tokens, strings.TrimSpace(string(out)))
 	}
-	cmd := stoa("serve", "--listen", "127.0.0.1:0", "--quiet")
+	cmd := stoa("serve", "--listen", "127.0.0.1:0")
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // what it keeps goes with it
 		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the hub says:\n%.8000s", said.String())
+		}
 	})
 	h.pid = cmd.Process.Pid
 	for end := time.Now().Add(time.Minute); ; {
