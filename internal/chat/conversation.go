@@ -100,10 +100,10 @@ func (c *Conversation) held() (*book, error) {
 }
 
 func (c *Conversation) free() {
+	c.touch() // before it is out of hand: then nothing of it changes any more
 	c.mu.Lock()
 	c.users--
 	c.mu.Unlock()
-	c.touch()
 }
 
 // put gives the memory back, for good if there is a reason why.

@@ -15,6 +15,12 @@ func TestListingKeepsNothingAlive(t *testing.T) {
 	c := s.open("one")
 	s.send(c, "hello")
 	s.turns(c, 1)
+	// Who answers lets go of it a moment after the end of the turn.
+	for deadline := time.Now().Add(10 * time.Second); !c.unused(); {
+		if time.Now().After(deadline) {
+			t.Fatal("somebody still has it in hand")
+		}
+	}
 	s.e.Sweep(t.Context(), time.Now().Add(30*time.Minute)) // out of memory, so that listing has to read it
 	used := c.used.Load()
 	if list, more := s.e.List(s.who.Name, 10); len(list) != 1 || list[0].Title != "hello" || more {
