@@ -81,13 +81,19 @@ func (b *book) pause() time.Duration {
 
 // load reads what the ledger holds.
 func (b *book) load(ctx context.Context) error {
-	return b.follow(ctx)
+	_, err := b.follow(ctx, func(*Event) bool { return false })
+	return err
 }
 
-// follow takes in what the ledger has more than we know. Called with write
-// held, or before anybody else knows b.
-func (b *book) follow(ctx context.Context) error {
-	return b.ledger.scan(ctx, b.place, func(ev *Event, place uint64) error {
+// follow takes in what the ledger has more than we know, and returns what of it
+// is mine. Called with write held, or before anybody else knows b.
+func (b *book) follow(ctx context.Context, mine func(*Event) bool) (found *Event, err error) {
+	err = b.ledger.scan(ctx, b.place, func(ev *Event, place uint64) error {
+		if mine(ev) {
+			found = ev
+			b.show(ev, place)
+			return nil
+		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if err := b.state.Apply(ev); err != nil {
@@ -97,6 +103,7 @@ func (b *book) follow(ctx context.Context) error {
 		b.ring.add(*ev, place)
 		return nil
 	})
+	return found, err
 }
 
 // errTaken means that somebody else has ended the turn.
@@ -134,6 +141,7 @@ func (b *book) append(ctx context.Context, ev *Event) error {
 	// Who goes away in the middle would leave it open whether it was written.
 	ctx = context.WithoutCancel(ctx)
 	var err error
+	var sent []time.Time // when it was written down before, maybe in vain
 	for range tries {
 		b.mu.Lock()
 		ev.Seq, ev.Time = b.state.Seq+1, time.Now().UTC()
@@ -157,7 +165,15 @@ func (b *book) append(ctx context.Context, ev *Event) error {
 		if _, conflict := errors.AsType[*store.Conflict](err); !conflict {
 			return err
 		}
-		if err := b.follow(ctx); err != nil {
+		// An attempt that seemed to have failed may have been late only.
+		sent = append(sent, ev.Time)
+		found, err := b.follow(ctx, func(got *Event) bool {
+			return got.Type == ev.Type && slices.ContainsFunc(sent, got.Time.Equal)
+		})
+		if found != nil {
+			*ev = *found
+		}
+		if err != nil || found != nil {
 			return err
 		}
 		b.wake()
