@@ -58,7 +58,7 @@ const (
 	// atEase is how many models may speak at once before the text of all is
 	// written less often: what it costs to write a part is far more than what
 	// its words cost.
-	atEase = 100
+	atEase = 50
 	tries  = 8
 )
 
