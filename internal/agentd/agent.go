@@ -29,6 +29,7 @@ type Options struct {
 	Reaper      []string                    // the command that calls Reap; none means that commands outlive an agent that is killed
 	Version     string                      // what the agent says that it is; "" means mcp.Release
 	Logger      *slog.Logger                // nil discards
+	Traces      obs.TraceOptions            // where spans of what is run go; Service is the agent's name if it is not said
 }
 
 // Agent serves a manifest. It is an mcp.Handler.
@@ -40,6 +41,7 @@ type Agent struct {
 	queue    *task.Queue
 	patience time.Duration
 	reaper   *reaper
+	tracer   *obs.Tracer // nil: no traces
 	audience mcp.Audience
 	watch    watch
 
@@ -75,6 +77,11 @@ func Open(o Options) (*Agent, error) {
 	a.offer.Store(first)
 	a.queue, a.patience = task.New(n, first.m.Queue.Capacity), first.m.Queue.Timeout
 	a.log = a.log.With(obs.KeyAgent, first.m.Name)
+	o.Traces.Service, o.Traces.Version = cmp.Or(o.Traces.Service, first.m.Name), o.Version
+	o.Traces.Failed = func(err error) { a.log.Warn("traces cannot be sent", obs.KeyAction, "export", obs.KeyErr, err) }
+	if a.tracer, err = obs.OpenTracer(o.Traces); err != nil {
+		return nil, err
+	}
 	a.tell(first)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.reaper = startReaper(o.Reaper, a.log)
@@ -113,6 +120,7 @@ func (a *Agent) Close() {
 	a.cancel()
 	a.wg.Wait()
 	a.reaper.close()
+	a.tracer.Close()
 }
 
 // begin counts a call in, unless the agent is closed; end counts it out.

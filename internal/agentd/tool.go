@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/spell"
 	"github.com/stoahub/stoa/internal/wire"
@@ -237,7 +238,17 @@ func answer(req *mcp.Request, raw []byte) (mcp.Response, error) {
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "ROUTER_HOST", "ROUTER_PORT"}
 
 // exec runs a job of a request in the environment that belongs to it.
-func (a *Agent) exec(ctx context.Context, req *mcp.Request, name string, c *command, j *job) (*outcome, error) {
+func (a *Agent) exec(ctx context.Context, req *mcp.Request, name string, c *command, j *job) (out *outcome, err error) {
+	ctx, span := a.tracer.Start(ctx, req.Method+" "+name, call.Descent(req), "mcp.method.name", req.Method, "gen_ai.tool.name", name)
+	defer func() {
+		kind := ""
+		if err != nil {
+			kind = fault.Of(err).Kind.String()
+		} else if out != nil {
+			span.Count("process.exit.code", out.code)
+		}
+		span.End(kind)
+	}()
 	var env []string
 	for _, kv := range a.environ {
 		key, _, _ := strings.Cut(kv, "=")
@@ -246,9 +257,7 @@ func (a *Agent) exec(ctx context.Context, req *mcp.Request, name string, c *comm
 		}
 	}
 	j.env = append(append(env, j.env...), "AGENT_NAME="+a.offer.Load().m.Name, "AGENT_TOOL="+name)
-	if text := metaText(req, "traceparent"); isTrace(text) {
-		j.env = append(j.env, "TRACEPARENT="+text)
-	}
+	j.env = append(j.env, a.descent(req, span)...)
 	if text := metaText(req, call.MetaChain); text != "" && len(text) < 8<<10 && !strings.ContainsRune(text, 0) {
 		j.env = append(j.env, "STOA_CHAIN="+text)
 	}
@@ -265,6 +274,30 @@ func (a *Agent) exec(ctx context.Context, req *mcp.Request, name string, c *comm
 	return j.run(ctx, a.reaper)
 }
 
+// descent are the variables by which a command is told what it is part of: the
+// span of its run, or what the request says.
+func (a *Agent) descent(req *mcp.Request, span *obs.Span) (env []string) {
+	from := call.Descent(req)
+	if span != nil {
+		from = span.Parent()
+	}
+	if from.Trace() != "" {
+		env = append(env, "TRACEPARENT="+from.Traceparent)
+		if isHeader(from.Tracestate) {
+			env = append(env, "TRACESTATE="+from.Tracestate)
+		}
+	}
+	if text := metaText(req, "baggage"); isHeader(text) {
+		env = append(env, "BAGGAGE="+text)
+	}
+	return env
+}
+
+// isHeader reports whether a text can be the value of a header of W3C.
+func isHeader(s string) bool {
+	return s != "" && len(s) <= 8<<10 && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
 func metaText(req *mcp.Request, name string) string {
 	for i := range req.Meta {
 		if string(req.Meta[i].Name) == name {
@@ -273,8 +306,4 @@ func metaText(req *mcp.Request, name string) string {
 		}
 	}
 	return ""
-}
-
-func isTrace(s string) bool {
-	return len(s) == 55 && strings.Trim(s, "0123456789abcdef-") == "" && s[2] == '-' && s[35] == '-' && s[52] == '-'
 }

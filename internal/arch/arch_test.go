@@ -278,7 +278,7 @@ var homes = []struct {
 	{"github.com/santhosh-tekuri/jsonschema", []string{"internal/schema"}, "schema bounds what a foreign schema may cost"},
 	{"github.com/google/jsonschema-go", nil, "schemas are compiled by internal/schema"},
 	{"go.opentelemetry.io/otel", []string{"internal/obs"}, "obs owns how we are observed"},
-	{"go.opentelemetry.io/proto", nil, "the receivers of tests decode what obs sends"},
+	{"go.opentelemetry.io/proto", []string{"internal/hubtest/collector"}, "the receivers of tests decode what obs sends"},
 	{"github.com/prometheus/", []string{"internal/obs"}, "obs owns how we are observed"},
 	{"github.com/lmittmann/tint", []string{"internal/obs"}, "obs owns how we are observed"},
 	{"github.com/DeRuina/timberjack", []string{"internal/obs"}, "obs owns how we are observed"},

@@ -15,6 +15,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -106,11 +107,11 @@ func (k *Tasks) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 		if err := k.door.check(ctx, c); err != nil {
 			return mcp.Response{}, err
 		}
-		t, err := k.kept.Create(ctx, k.work(c), bytes.Clone(c.Req.Params), false, nil)
+		t, err := k.kept.Create(ctx, k.work(c, k.begun(ctx, c)), bytes.Clone(c.Req.Params), false, nil)
 		if err != nil {
 			return mcp.Response{}, err
 		}
-		k.created(c, t)
+		k.created(t)
 		return made(t), nil
 	case catalog.TaskSlow:
 		return k.patient(ctx, c)
@@ -156,14 +157,15 @@ type face struct {
 	Cards        bool            `json:"cards,omitempty"`
 	Told         bool            `json:"told,omitempty"`
 	Agent        string          `json:"agent,omitempty"` // see mcp.Asked
+	Trace        obs.Parent      `json:"trace,omitzero"`  // what it is part of
 }
 
-// work says what the task of a call is to do.
-func (k *Tasks) work(c *Call) task.Work {
+// work says what the task of a call is to do, as a part of a trace.
+func (k *Tasks) work(c *Call, trace obs.Parent) task.Work {
 	client := c.Req.Client
 	f := face{
 		Era: client.Era, Version: client.Version, Connection: client.Connection, Info: bytes.Clone(client.Info), Capabilities: bytes.Clone(client.Capabilities),
-		Check: c.Check, Kept: c.Kept, References: c.References, Stateful: c.Stateful, Cards: c.Cards, Told: c.Told, Agent: c.Req.Agent,
+		Check: c.Check, Kept: c.Kept, References: c.References, Stateful: c.Stateful, Cards: c.Cards, Told: c.Told, Agent: c.Req.Agent, Trace: trace,
 	}
 	extra, err := json.Marshal(f)
 	if err != nil {
@@ -199,9 +201,9 @@ func (k *Tasks) Start(ctx context.Context, c *Call) (*task.Task, error) {
 	if err := k.door.check(ctx, c); err != nil {
 		return nil, err
 	}
-	t, err := k.kept.Create(ctx, k.work(c), bytes.Clone(c.Req.Params), false, nil)
+	t, err := k.kept.Create(ctx, k.work(c, k.begun(ctx, c)), bytes.Clone(c.Req.Params), false, nil)
 	if err == nil {
-		k.created(c, t)
+		k.created(t)
 	}
 	return t, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/upstream"
 	"github.com/stoahub/stoa/internal/wire"
@@ -21,6 +22,13 @@ var taskToken = []byte(`"task"`)
 // run does the work of a task, from its beginning or from the last round of
 // input on.
 func (k *Tasks) run(ctx context.Context, r *task.Run) task.Outcome {
+	ctx, span := k.span(ctx, r)
+	out := k.perform(ctx, r)
+	span.End(kindOf(out))
+	return out
+}
+
+func (k *Tasks) perform(ctx context.Context, r *task.Run) task.Outcome {
 	c, err := k.call(ctx, r)
 	if err != nil {
 		return task.Failure(err)
@@ -53,6 +61,7 @@ func (k *Tasks) call(ctx context.Context, r *task.Run) (*Call, error) {
 	if err := json.Unmarshal(w.Extra, &f); err != nil {
 		return nil, fault.New(fault.Internal, "task", "how the task is to be done cannot be read").Because(err)
 	}
+	params = descending(params, f.Trace)
 	who := k.opts.Principal(w.Principal)
 	if who == nil {
 		return nil, fault.New(fault.Denied, w.Shown, "the token of %q is not valid any more", w.Principal)
@@ -181,10 +190,10 @@ func outcome(c *Call, resp mcp.Response, err error) task.Outcome {
 }
 
 // created tells of a task that has begun.
-func (k *Tasks) created(c *Call, t *task.Task) {
+func (k *Tasks) created(t *task.Task) {
 	if k.opts.Events != nil {
-		w := k.work(c)
-		k.opts.Events.Emit(event.Record{Type: event.TaskCreated, Task: t.ID(), Principal: w.Principal, Session: w.Session, Upstream: w.Upstream, Tool: w.Tool})
+		w := t.State().Work
+		k.opts.Events.Emit(event.Record{Type: event.TaskCreated, Task: t.ID(), Trace: traceOf(&w).Trace(), Principal: w.Principal, Session: w.Session, Upstream: w.Upstream, Tool: w.Tool})
 	}
 }
 
@@ -192,10 +201,10 @@ func (k *Tasks) created(c *Call, t *task.Task) {
 func (k *Tasks) done(c *Call, r *task.Run, began time.Time, out task.Outcome) task.Outcome {
 	if k.opts.Events != nil {
 		w := r.Work()
-		rec := event.Record{Type: event.TaskDone, Task: r.ID(), Principal: w.Principal, Session: w.Session, Upstream: w.Upstream, Tool: w.Tool,
+		rec := event.Record{Type: event.TaskDone, Task: r.ID(), Trace: traceOf(&w).Trace(), Principal: w.Principal, Session: w.Session, Upstream: w.Upstream, Tool: w.Tool,
 			Bytes: len(out.Result), TookUS: time.Since(began).Microseconds()}
 		if out.Result == nil {
-			rec.Kind, _ = wire.String(wire.Get(wire.Get(out.Error, "data"), "kind"))
+			rec.Kind = kindOf(out)
 		}
 		k.opts.Events.Emit(rec)
 	}
@@ -255,13 +264,13 @@ type slow struct {
 // patient makes a call and waits a moment for it. If that was not enough it
 // becomes a task, and goes on.
 func (k *Tasks) patient(ctx context.Context, c *Call) (mcp.Response, error) {
-	own, cancel := context.WithCancelCause(k.ctx)
-	s := &slow{k: k, work: k.work(c), began: time.Now(), cancel: cancel, done: make(chan answer, 1), stream: stream{to: c.Req.Stream}}
+	own, cancel := context.WithCancelCause(obs.Descend(k.ctx, ctx))
+	s := &slow{k: k, work: k.work(c, origins(ctx, c)), began: time.Now(), cancel: cancel, done: make(chan answer, 1), stream: stream{to: c.Req.Stream}}
 	s.c = s.copy(c)
 	unbind := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer unbind()
 	k.wg.Go(func() {
-		resp, err := k.door.Do(own, s.c)
+		resp, err := k.guarded(own, s.c)
 		s.done <- answer{resp, err}
 	})
 	moment := time.NewTimer(k.opts.Grace)
@@ -331,24 +340,28 @@ func (s *slow) become(ctx context.Context) (*task.Task, error) {
 	t, err := s.k.kept.Create(ctx, s.work, s.c.Req.Params, s.sent, s.follow)
 	s.task = t
 	if err == nil {
-		s.k.created(s.c, t)
+		s.k.created(t)
 	}
 	return t, err
 }
 
 // follow is the Runner of a call that was begun before it became a task.
 func (s *slow) follow(ctx context.Context, r *task.Run) task.Outcome {
-	defer s.k.hold(s.c)()
+	k := s.k
+	defer k.hold(s.c)()
 	s.stream.turn(&sink{run: r})
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()
 	a := <-s.done
 	defer s.cancel(nil)
+	ctx, span := k.span(ctx, r)
 	c := *s.c
 	req := *s.c.Req
 	req.Stream, req.Token, req.ID, req.Header = &sink{run: r}, taskToken, nil, nil
 	c.Req, c.Starting = &req, r.Starting
-	return s.k.rounds(ctx, r, &c, &req, s.began, a.resp, a.err)
+	out := k.rounds(ctx, r, &c, &req, s.began, a.resp, a.err)
+	span.End(kindOf(out))
+	return out
 }
 
 // stream is that of a client until the call becomes a task's.

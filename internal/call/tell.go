@@ -80,28 +80,15 @@ func shortened(name string) string {
 // origin reads the traceparent of a request: version, trace, parent and flags,
 // joined by hyphens.
 func origin(r *mcp.Request) (trace, parent string, ok bool) {
-	text := traceparent(r)
+	text := Descent(r).Traceparent
 	if text == "" {
 		return "", "", false
 	}
 	parts := strings.Split(text, "-")
-	if len(parts) < 4 || !isHex(parts[1], 32) || !isHex(parts[2], 16) {
+	if len(parts) < 4 || !isHex(parts[1], 32) || !isHex(parts[2], 16) || strings.Trim(parts[1], "0") == "" {
 		return "", "", false
 	}
 	return parts[1], parts[2], true
-}
-
-// traceparent is what a request says of the trace that it is part of.
-func traceparent(r *mcp.Request) (text string) {
-	for i := range r.Meta {
-		if string(r.Meta[i].Name) == "traceparent" {
-			text, _ = wire.String(r.Meta[i].Value)
-		}
-	}
-	if text == "" && r.Header != nil {
-		text = r.Header.Get("Traceparent")
-	}
-	return text
 }
 
 func isHex(s string, n int) bool {

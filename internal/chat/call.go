@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -132,7 +133,7 @@ func (t *turn) together(ctx context.Context, jobs []*job) error {
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = t.do(ctx, j)
+			errs[i] = t.beside(ctx, j)
 		})
 	}
 	wg.Wait()
@@ -142,6 +143,22 @@ func (t *turn) together(ctx context.Context, jobs []*job) error {
 		}
 	}
 	return nil
+}
+
+// beside is do on a goroutine that nobody else guards.
+func (t *turn) beside(ctx context.Context, j *job) (err error) {
+	defer t.caught(&err)
+	return t.do(ctx, j)
+}
+
+// caught makes an error of a panic: a mistake of ours must not take the hub
+// down.
+func (t *turn) caught(err *error) {
+	if p := recover(); p != nil {
+		f := fault.New(fault.Internal, "chat", "the call stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		t.e.opts.Logger.Error("a call of a turn stumbled", "session", t.session, "err", f.Err)
+		*err = f
+	}
 }
 
 // do makes one call and records what came of it. Without a result, because ctx
@@ -243,6 +260,12 @@ func (t *turn) call(ctx context.Context, c *Call) (*Result, error) {
 	if t.chain != "" {
 		params = wire.AppendString(append(params, `,"`+metaChain+`":`...), t.chain)
 	}
+	if t.trace.Traceparent != "" {
+		params = wire.AppendString(append(params, `,"traceparent":`...), t.trace.Traceparent)
+	}
+	if t.trace.Tracestate != "" {
+		params = wire.AppendString(append(params, `,"tracestate":`...), t.trace.Tracestate)
+	}
 	params = append(params, "}}"...)
 	req := t.message("tools/call", params, &progress{t: t, call: c.ID})
 	req.Token = wire.Quote(c.ID)
@@ -282,7 +305,7 @@ func (t *turn) handle(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	}
 	done := make(chan outcome, 1)
 	t.e.wg.Go(func() {
-		resp, err := t.face.Handle(ctx, req)
+		resp, err := t.reach(ctx, req)
 		done <- outcome{resp, err}
 	})
 	select {
@@ -298,6 +321,11 @@ func (t *turn) handle(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	case <-timer.C:
 		return mcp.Response{}, context.Cause(ctx)
 	}
+}
+
+func (t *turn) reach(ctx context.Context, req *mcp.Request) (resp mcp.Response, err error) {
+	defer t.caught(&err)
+	return t.face.Handle(ctx, req)
 }
 
 // progress is where a running call says how far it is.

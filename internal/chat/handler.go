@@ -8,6 +8,7 @@ import (
 	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -77,7 +78,7 @@ func (h *handler) chat(ctx context.Context, req *mcp.Request) (text string, isEr
 		return err.Error(), true, nil
 	}
 	done := 0
-	text, err = h.engine.Ask(ctx, Asker{Who: req.Client.Principal, Session: req.Session, Chain: chainOf(req)}, h.name, q, func(e ailumina.Event) {
+	text, err = h.engine.Ask(ctx, Asker{Who: req.Client.Principal, Session: req.Session, Chain: metaText(req, metaChain), Trace: obs.Parent{Traceparent: metaText(req, "traceparent"), Tracestate: metaText(req, "tracestate")}}, h.name, q, func(e ailumina.Event) {
 		if req.Token == nil {
 			return
 		}
@@ -93,9 +94,10 @@ func (h *handler) chat(ctx context.Context, req *mcp.Request) (text string, isEr
 	return text, false, err
 }
 
-func chainOf(req *mcp.Request) string {
+// text is a text of a request's _meta; "" if there is none.
+func metaText(req *mcp.Request, name string) string {
 	for _, f := range req.Meta {
-		if string(f.Name) == metaChain {
+		if string(f.Name) == name {
 			text, _ := wire.String(f.Value)
 			return text
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // work makes somebody answer the inputs that wait.
@@ -25,7 +26,7 @@ func (c *Conversation) work() {
 	ctx := c.arm()
 	go func() {
 		defer c.e.done()
-		c.loop(ctx)
+		c.guarded(ctx)
 	}()
 }
 
@@ -38,6 +39,23 @@ func (c *Conversation) arm() context.Context {
 	}
 	c.turn, c.early, c.cancel = "", false, cancel
 	return ctx
+}
+
+// guarded is the loop, whose mistakes must not take the hub down. What waits
+// then is answered when somebody speaks again, or after the next start.
+func (c *Conversation) guarded(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.e.opts.Logger.Error("a conversation stumbled", "session", c.id, "err", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.cancel != nil {
+				c.cancel(nil)
+			}
+			c.looped, c.early, c.cancel, c.turn = false, false, nil, ""
+		}
+	}()
+	c.loop(ctx)
 }
 
 // loop answers inputs until none waits.
@@ -132,6 +150,7 @@ type turn struct {
 	session string
 	input   Input
 	chain   string       // of the call that the turn comes of; empty for none
+	trace   obs.Parent   // what its calls are part of
 	started func(string) // told the name of the turn; may be nil
 
 	id     string
@@ -161,7 +180,11 @@ func (t *turn) run(ctx context.Context) End {
 		t.wait(ctx, time.Second) // the store may be back by then
 		return end
 	}
-	ctx, span := t.e.opts.Tracer.Start(ctx, "turn", "", "stoa.turn", t.id, "stoa.session", t.session, "stoa.agent", t.agent.Name, "gen_ai.request.model", t.model.Name)
+	ctx, span := t.e.opts.Tracer.Start(ctx, "turn", t.input.Trace, "stoa.turn", t.id, "stoa.session", t.session, "stoa.agent", t.agent.Name, "gen_ai.request.model", t.model.Name)
+	if t.trace = t.input.Trace; span != nil {
+		t.trace = span.Parent()
+	}
+	t.e.tell(t, event.TurnStarted, nil)
 	end := t.guarded(ctx)
 	why := ""
 	if end.Reason == ReasonFailed {
@@ -202,7 +225,6 @@ func (t *turn) start(ctx context.Context) error {
 	if t.started != nil {
 		t.started(t.id)
 	}
-	t.e.tell(t, event.TurnStarted, nil)
 	return nil
 }
 
@@ -326,7 +348,7 @@ func (e *Engine) tell(t *turn, kind string, end *End) {
 	if e.opts.Events == nil {
 		return
 	}
-	r := event.Record{Type: kind, Session: t.session, Agent: t.agent.Name, Run: t.id}
+	r := event.Record{Type: kind, Session: t.session, Agent: t.agent.Name, Run: t.id, Trace: t.trace.Trace()}
 	if t.who != nil {
 		r.Principal = t.who.Name
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // Run is a turn that stands alone: of a conversation that whoever asks keeps.
@@ -16,7 +17,8 @@ type Run struct {
 	History []llm.Message // what was said before
 	Input   string
 	FileID  string
-	Chain   string // of the call that this comes of, as in its _meta; empty for none
+	Chain   string     // of the call that this comes of, as in its _meta; empty for none
+	Trace   obs.Parent // what this is part of
 }
 
 // Run runs a turn. emit is told what happens, in order, from one goroutine at a
@@ -27,7 +29,7 @@ func (e *Engine) Run(ctx context.Context, r Run, emit func(Event)) (End, error) 
 	if err != nil {
 		return End{}, err
 	}
-	in := Input{Text: r.Input, Agent: agent.Name, FileID: r.FileID, Principal: r.Who.Name, Session: r.Session}
+	in := Input{Text: r.Input, Agent: agent.Name, FileID: r.FileID, Principal: r.Who.Name, Session: r.Session, Trace: r.Trace}
 	if r.FileID != "" {
 		if in.File, err = e.attach(ctx, r.Who, r.Session, r.FileID); err != nil {
 			return End{}, err

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 )
 
@@ -40,7 +41,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	}
 	s := &stream{h: h, conv: conv, out: w, ctx: r.Context()}
 	if q.Text != "" || q.FileID != "" {
-		ev, err := conv.Send(r.Context(), chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key})
+		ev, err := conv.Send(r.Context(), chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Trace: obs.ParentOf(r.Header)})
 		if err != nil {
 			return h.tooMuch(w, err)
 		}

@@ -105,7 +105,7 @@ func (c *callCmd) outgoing(ctx context.Context, s std, f *face) (*mcp.Outgoing, 
 // descend makes a call that an agent's command makes one of the call that the
 // agent serves: in its chain, so that loops end, and in its trace.
 func descend(o *mcp.Outgoing) {
-	for name, variable := range map[string]string{call.MetaChain: "STOA_CHAIN", "traceparent": "TRACEPARENT", "tracestate": "TRACESTATE"} {
+	for name, variable := range map[string]string{call.MetaChain: "STOA_CHAIN", "traceparent": "TRACEPARENT", "tracestate": "TRACESTATE", "baggage": "BAGGAGE"} {
 		if value := os.Getenv(variable); value != "" {
 			o.Annotate(name, wire.Quote(value))
 		}

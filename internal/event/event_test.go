@@ -144,7 +144,7 @@ func TestFilter(t *testing.T) {
 		{level: Error, upstream: "b", want: "3"},
 		{upstream: "nobody", want: ""},
 	} {
-		f, err := NewFilter(tc.types, tc.upstream, tc.tool, tc.session, tc.level)
+		f, err := NewFilter(tc.types, tc.upstream, tc.tool, tc.session, tc.level, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	for _, bad := range [][2]string{{"cal.done", ""}, {"call.done,nonsense", ""}, {"", "loud"}} {
-		if _, err := NewFilter(bad[0], "", "", "", bad[1]); err == nil {
+		if _, err := NewFilter(bad[0], "", "", "", bad[1], ""); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}

@@ -14,6 +14,7 @@ type Filter struct {
 	Tool     string // the upstream's own name of it
 	Session  string
 	Level    string // the least important one
+	Trace    string // the id of a trace of W3C
 }
 
 // families are what types begin with.
@@ -22,8 +23,11 @@ var families = []string{"call", "upstream", "session", "task", "run", "step", "t
 var ranks = map[string]int{Debug: 1, "": 2, Info: 2, Warning: 3, Error: 4}
 
 // NewFilter checks what was asked for. types are separated by commas.
-func NewFilter(types, upstream, tool, session, level string) (*Filter, error) {
-	f := &Filter{Upstream: upstream, Tool: tool, Session: session, Level: level}
+func NewFilter(types, upstream, tool, session, level, trace string) (*Filter, error) {
+	f := &Filter{Upstream: upstream, Tool: tool, Session: session, Level: level, Trace: trace}
+	if trace != "" && (len(trace) != 32 || strings.Trim(trace, "0123456789abcdef") != "") {
+		return nil, fmt.Errorf("trace %q is not the id of a trace: 32 digits of lower-case hex", trace)
+	}
 	if ranks[level] == 0 {
 		return nil, fmt.Errorf("level %q is none of debug, info, warning and error", level)
 	}
@@ -47,6 +51,7 @@ func (f *Filter) Passes(r *Record) bool {
 	return (f.Upstream == "" || f.Upstream == r.Upstream) &&
 		(f.Tool == "" || f.Tool == r.Tool) &&
 		(f.Session == "" || f.Session == r.Session) &&
+		(f.Trace == "" || f.Trace == r.Trace) &&
 		(f.Level == "" || ranks[r.Level] >= ranks[f.Level]) &&
 		f.hasType(r.Type)
 }

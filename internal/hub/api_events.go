@@ -56,7 +56,7 @@ func (h *Hub) pollEvents(w http.ResponseWriter, r *http.Request, who *auth.Princ
 
 // watchParams are the query parameters by which those who watch say what they
 // want.
-var watchParams = []string{"after", "types", "upstream", "tool", "session", "level"}
+var watchParams = []string{"after", "types", "upstream", "tool", "session", "level", "trace"}
 
 // wanted reads them.
 func wanted(q url.Values) (after uint64, f *event.Filter, err error) {
@@ -65,7 +65,7 @@ func wanted(q url.Values) (after uint64, f *event.Filter, err error) {
 			return 0, nil, fault.New(fault.InvalidParams, "after", "%q is no number of an event", text)
 		}
 	}
-	if f, err = event.NewFilter(q.Get("types"), q.Get("upstream"), q.Get("tool"), q.Get("session"), q.Get("level")); err != nil {
+	if f, err = event.NewFilter(q.Get("types"), q.Get("upstream"), q.Get("tool"), q.Get("session"), q.Get("level"), q.Get("trace")); err != nil {
 		return 0, nil, fault.New(fault.InvalidParams, "events", "%v", err)
 	}
 	return after, f, nil

@@ -256,6 +256,7 @@ func (h *Hub) startRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		}
 		return say(w, map[string]any{"valid": true, "plan": st.Plan, "order": st.Plan.Levels()})
 	}
+	st.Trace = obs.ParentOf(r.Header)
 	run, err := h.plans.runs.Start(r.Context(), st)
 	if err != nil {
 		return modules.AsFault(err)

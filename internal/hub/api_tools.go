@@ -9,6 +9,7 @@ import (
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -37,7 +38,7 @@ func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if _, err := call.Bind(h.state.sessions, client, name); err != nil {
 		return err
 	}
-	req := toolRequest(r.PathValue("tool"), args, q.Get("saveAs"))
+	req := toolRequest(r.PathValue("tool"), args, q.Get("saveAs"), obs.ParentOf(r.Header))
 	req.Client, req.Session = client, name
 	resp, err := h.gateway.Call(r.Context(), req, cards == "on")
 	if err != nil {
@@ -73,12 +74,18 @@ func (h *Hub) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // toolRequest is the call of a tool as the protocol has it.
-func toolRequest(tool string, args []byte, saveAs string) *mcp.Request {
+func toolRequest(tool string, args []byte, saveAs string, from obs.Parent) *mcp.Request {
 	req := &mcp.Request{Method: "tools/call", Stream: mcp.Discard}
 	params := wire.AppendString([]byte(`{"name":`), tool)
 	params = append(append(params, `,"arguments":`...), args...)
-	if saveAs != "" {
-		meta := append(wire.AppendString([]byte(`{"`+call.MetaSaveAs+`":`), saveAs), '}')
+	var about []wire.Change
+	for _, m := range [][2]string{{call.MetaSaveAs, saveAs}, {"traceparent", from.Traceparent}, {"tracestate", from.Tracestate}} {
+		if m[1] != "" {
+			about = append(about, wire.Change{Name: m[0], Value: wire.Quote(m[1])})
+		}
+	}
+	if about != nil {
+		meta := wire.Edit(nil, []byte("{}"), about...)
 		params = append(append(params, `,"_meta":`...), meta...)
 		req.Meta = wire.Members(meta)
 	}

@@ -87,7 +87,7 @@ func (h *Hub) chatModel(name string) (chat.Model, error) {
 	if err != nil {
 		return chat.Model{}, err
 	}
-	return chat.Model{Model: m.Model, Name: m.Name, ID: m.ID, MaxTokenCount: m.MaxTokenCount, Price: m.Price}, nil
+	return chat.Model{Model: h.spanned(m), Name: m.Name, ID: m.ID, MaxTokenCount: m.MaxTokenCount, Price: m.Price}, nil
 }
 
 // Model tells a person which model conversations are held with.

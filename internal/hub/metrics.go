@@ -30,6 +30,7 @@ func (h *Hub) openTracer() (err error) {
 	}
 	log := h.logger("telemetry")
 	o.Failed = func(err error) { log.Warn("traces cannot be sent", obs.KeyAction, "export", obs.KeyErr, err) }
+	o.Recovered = func(lost int64) { log.Info("traces can be sent again", obs.KeyAction, "export", "lost", lost) }
 	if h.tracer, err = obs.OpenTracer(o); err != nil {
 		return err
 	}
@@ -164,6 +165,14 @@ func (h *Hub) measureWork() {
 	g("stoa_event_polls", "Requests that wait for events.", figure(func() float64 { return float64(h.polls.Load()) }))
 	g("stoa_viewers", "Sockets that watch events.", figure(func() float64 { return float64(h.viewers.Len()) }))
 	g("stoa_viewer_lost", "Events that viewers were too slow for.", figure(func() float64 { return float64(h.viewers.Lost()) }))
+	g("stoa_trace_spans", "Spans of traces since the start, by state: sent, lost (the receiver was away or too slow) or waiting; none without a receiver.", func(o observe) {
+		if h.tracer != nil {
+			sent, lost, waiting := h.tracer.Figures()
+			o(float64(sent), "state", "sent")
+			o(float64(lost), "state", "lost")
+			o(float64(waiting), "state", "waiting")
+		}
+	})
 	g("stoa_incidents", "Faults of any kind that were met since the start.", figure(func() float64 {
 		_, total := h.book.Groups()
 		return float64(total)

@@ -310,5 +310,5 @@ func (h *Hub) proposePlan(ctx context.Context, req *mcp.Request, p plan.Proposal
 			p.Tools = append(p.Tools, plan.Offered{Name: it.Exposed, Description: def.Description, Schema: def.InputSchema})
 		}
 	}
-	return plan.Propose(ctx, m.Model, p)
+	return plan.Propose(ctx, h.spanned(m), p)
 }

@@ -22,7 +22,7 @@ func (h *Hub) samplers() (out []sample.Model) {
 	set := h.models.Load()
 	first, _ := set.Get("") // nil if there is none
 	for _, m := range set.All() {
-		one := sample.Model{Model: m.Model, Name: m.Name, Says: m.ID, Unready: m.Missing != ""}
+		one := sample.Model{Model: h.spanned(m), Name: m.Name, Says: m.ID, Unready: m.Missing != ""}
 		if m == first {
 			out = slices.Insert(out, 0, one)
 		} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -58,7 +59,7 @@ func (c *LocalConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(errModuleClosed) })()
-	resp, err := c.answer(ctx, c.request(o))
+	resp, err := c.guarded(ctx, c.request(o))
 	if err == nil {
 		return resp, nil
 	}
@@ -67,6 +68,20 @@ func (c *LocalConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	}
 	// On a wire it would have come as an answer too.
 	return Response{Error: fault.Of(err).Wire(c.Era() == Modern)}, nil
+}
+
+// guarded has the handler answer. A panic of its is told and answered by an
+// error: the goroutine is somebody else's, who may not expect one.
+func (c *LocalConn) guarded(ctx context.Context, r *Request) (resp Response, err error) {
+	if c.opts.Panicked != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				c.opts.Panicked(v, debug.Stack())
+				resp, err = Response{}, fault.New(fault.Internal, "", "the module stumbled")
+			}
+		}()
+	}
+	return c.answer(ctx, r)
 }
 
 // request makes of o what the handler would have been given by a face.

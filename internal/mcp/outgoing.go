@@ -233,6 +233,9 @@ type ConnOptions struct {
 	// Refused is called when a request of the server could not be attributed
 	// to one call, with the method.
 	Refused func(method string)
+	// Panicked is told of a Handler of this process, or of reading what a
+	// server sent, that panicked; nil means that a panic goes on.
+	Panicked func(v any, stack []byte)
 }
 
 func (o *ConnOptions) defaults() {

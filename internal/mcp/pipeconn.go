@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -220,6 +221,7 @@ func (c *PipeConn) cancel(id []byte, method string, cause error) {
 }
 
 func (c *PipeConn) read(in frames) {
+	defer c.stumbled()
 	var m wire.Message
 	for {
 		line, err := in.Next()
@@ -244,6 +246,18 @@ func (c *PipeConn) read(in frames) {
 			continue
 		}
 		c.take(&m, line)
+	}
+}
+
+// stumbled makes the end of the connection of a panic: what a server sends must
+// not take the hub down.
+func (c *PipeConn) stumbled() {
+	if c.flight.opts.Panicked == nil {
+		return
+	}
+	if v := recover(); v != nil {
+		c.flight.opts.Panicked(v, debug.Stack())
+		c.shut(fmt.Errorf("%w: what the server sent made the hub stumble", ErrLost))
 	}
 }
 

@@ -70,7 +70,7 @@ func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p Publis
 	if err := json.Unmarshal(raw, &inputs); err != nil {
 		return nil, fault.New(fault.InvalidArguments, p.Name, "the arguments cannot be read: %v", err)
 	}
-	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: &p.Plan, Options: plan.DefaultOptions(), Inputs: inputs, Key: taskKey(req)}
+	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: &p.Plan, Options: plan.DefaultOptions(), Inputs: inputs, Key: taskKey(req), Trace: call.Descent(req)}
 	run, err := m.o.Runs.Start(ctx, st)
 	if err != nil {
 		return nil, AsFault(err)

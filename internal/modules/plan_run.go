@@ -60,7 +60,7 @@ func (o PlanOptions) Start(ctx context.Context, who *auth.Principal, s *session.
 func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (plan.Start, bool, error) {
 	a.Options.MaxParallel = cmp.Or(a.MaxParallel, a.Options.MaxParallel)
 	st, minted, err := m.o.Start(ctx, req.Client.Principal, s, a.Plan, a.Inputs, a.Options)
-	st.Key = taskKey(req)
+	st.Key, st.Trace = taskKey(req), call.Descent(req)
 	return st, minted, err
 }
 

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -48,20 +51,33 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	}
 	callCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
-	req := request(tool, args, s.TimeoutMS)
+	req := request(tool, args, s.TimeoutMS, r.state.Created.Trace)
 	req.Client = &mcp.Client{Era: mcp.Modern, Principal: who, Capabilities: []byte("{}")}
 	req.Asked = mcp.Asked{Session: r.state.Created.Session, Cards: mcp.Off, References: mcp.Off, Approved: it.Allowed, Key: key}
 	face := r.of.o.Face(r.state.Created.Session)
 	calls.Go(func() {
 		defer cancel()
-		callCtx, span := r.of.o.Tracer.Start(callCtx, "step "+d.Step, "", "stoa.run", r.id, "stoa.step", d.Step, "stoa.session", req.Asked.Session)
-		resp, err := face.Handle(callCtx, req)
+		callCtx, span := r.of.o.Tracer.Start(callCtx, "step "+d.Step, obs.Parent{}, "stoa.run", r.id, "stoa.step", d.Step, "stoa.session", req.Asked.Session)
+		resp, err := r.handle(callCtx, face, req)
 		out := outcome(resp, err)
 		span.End(out.kind())
 		resp.Release()
 		r.finish(ctx, d, out)
 	})
 	return nil
+}
+
+// handle makes a call on a goroutine that nobody else guards: a mistake of ours
+// must not take the hub down.
+func (r *Run) handle(ctx context.Context, face mcp.Handler, req *mcp.Request) (resp mcp.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f := fault.New(fault.Internal, r.id, "the call stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			r.of.o.Logger.Error("a call of a run stumbled", "run", r.id, "err", f.Err)
+			resp, err = mcp.Response{}, f
+		}
+	}()
+	return face.Handle(ctx, req)
 }
 
 // refuse records that a call could not be made. It must have begun to have
@@ -92,15 +108,25 @@ func (it *ItemState) keyOf(kind CallKind) string {
 }
 
 // request makes the request of a call.
-func request(tool string, args []byte, timeoutMS int) *mcp.Request {
-	meta := []byte("{")
+func request(tool string, args []byte, timeoutMS int, from obs.Parent) *mcp.Request {
+	about := map[string]any{}
 	if timeoutMS > 0 {
-		meta = fmt.Appendf(meta, `"stoa/timeoutMs":%d`, timeoutMS)
+		about["stoa/timeoutMs"] = timeoutMS
+	}
+	if from.Traceparent != "" {
+		about["traceparent"] = from.Traceparent
+	}
+	if from.Tracestate != "" {
+		about["tracestate"] = from.Tracestate
+	}
+	meta, err := json.Marshal(about)
+	if err != nil {
+		panic("plan: encode a request: " + err.Error()) // texts and a number
 	}
 	params := wire.AppendString([]byte(`{"name":`), tool)
 	params = append(append(params, `,"arguments":`...), args...)
 	params = append(append(params, `,"_meta":`...), meta...)
-	params = append(params, "}}"...)
+	params = append(params, "}"...)
 	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Stream: mcp.Discard}
 	req.Meta = wire.Members(req.Param("_meta"))
 	return req

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ func (r *Runs) drive(run *Run) {
 // drive does what a run needs done until it is over or the hub ends. What
 // another hub takes over is waited for: that hub may end too.
 func (r *Run) drive(ctx context.Context) {
-	for r.shift(ctx) {
+	for r.guarded(ctx) {
 		select {
 		case <-time.After(r.of.o.Lease / 8):
 		case <-ctx.Done():
@@ -42,6 +43,28 @@ func (r *Run) drive(ctx context.Context) {
 	clear(r.lists)
 }
 
+// guarded is a shift whose mistakes must not take the hub down. A run that made
+// one is left alone until somebody does something to it, or the next start.
+func (r *Run) guarded(ctx context.Context) (later bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.of.o.Logger.Error("a run stumbled", "run", r.id, "err", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			later = false
+		}
+	}()
+	return r.shift(ctx)
+}
+
+// fate is how a run has ended; "" if it has not.
+func (r *Run) fate() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.state.Status.Over() {
+		return ""
+	}
+	return string(r.state.Status)
+}
+
 // shift drives a run for as long as it is this hub's. It says whether there may
 // be more to do later.
 func (r *Run) shift(ctx context.Context) (later bool) {
@@ -52,8 +75,11 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 	defer l.release()
 	release := r.hold()
 	defer release()
-	ctx, span := r.of.o.Tracer.Start(ctx, "run", "", "stoa.run", r.id)
-	defer func() { span.End("") }()
+	r.mu.Lock()
+	from := r.state.Created.Trace
+	r.mu.Unlock()
+	ctx, span := r.of.o.Tracer.Start(ctx, "run", from, "stoa.run", r.id)
+	defer func() { span.End("", "stoa.status", r.fate()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
 	defer calls.Wait()

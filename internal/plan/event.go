@@ -3,6 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // Event is one entry of the journal of a run. The journal is the truth: the
@@ -85,6 +87,7 @@ type Created struct {
 	Key     string          `json:"key,omitempty"`     // the same key twice is the same run
 	Breaks  []Breakpoint    `json:"breaks,omitempty"`
 	Pinned  map[string]Data `json:"pinned,omitempty"` // of a fork: results that are taken over, by step
+	Trace   obs.Parent      `json:"trace,omitzero"`   // what the run is part of
 }
 
 // Origin is the run that another was forked from.

@@ -147,7 +147,7 @@ func (r *Run) emit(e Event) {
 		return
 	}
 	c := &r.state.Created
-	rec := event.Record{Type: "step." + string(e.Type), Session: c.Session, Principal: c.Owner, Run: r.id, Step: e.Step}
+	rec := event.Record{Type: "step." + string(e.Type), Session: c.Session, Principal: c.Owner, Trace: c.Trace.Trace(), Run: r.id, Step: e.Step}
 	switch e.Type {
 	case RunCreated, RunTaken, RunBreaks, RunPaused, RunContinue, RunStopping, RunEnded:
 		rec.Type = "run." + string(e.Type)

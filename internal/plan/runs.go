@@ -154,9 +154,10 @@ type Start struct {
 	Inputs  map[string]json.RawMessage
 	Options Options
 	Breaks  []Breakpoint
-	Paused  bool   // it waits to be told to begin
-	Key     string // the same key twice is the same run; empty: no key
-	Open    bool   // for Check: inputs may be lacking
+	Paused  bool       // it waits to be told to begin
+	Key     string     // the same key twice is the same run; empty: no key
+	Open    bool       // for Check: inputs may be lacking
+	Trace   obs.Parent // what the run is part of
 }
 
 // Problems is a plan that cannot be run, and why.
@@ -186,7 +187,7 @@ func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	created := &Created{Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
+	created := &Created{Trace: r.traced(ctx, s.Trace), Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
 	return r.begin(ctx, created, inputs, nil)
 }
 
@@ -233,6 +234,20 @@ func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, 
 // isInput says whether a pointer of CheckInputs is to an input of the plan.
 func isInput(p *Plan, pointer string) bool {
 	return slices.ContainsFunc(p.Inputs, func(in Input) bool { return "/"+in.Name == pointer })
+}
+
+// traced is what a new run is part of. A span says that it begins, which those
+// of the run are below, whichever hub drives it.
+func (r *Runs) traced(ctx context.Context, p obs.Parent) obs.Parent {
+	if r.o.Tracer == nil {
+		if p.Trace() == "" {
+			return obs.Parent{}
+		}
+		return p
+	}
+	_, span := r.o.Tracer.Start(ctx, "begin run", p)
+	span.End("")
+	return span.Parent()
 }
 
 func newID() string { return "run_" + rand.Text()[:20] }

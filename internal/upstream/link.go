@@ -84,6 +84,9 @@ func (u *Upstream) raw() (mcp.Conn, *process, error) {
 		Refused: func(method string) {
 			u.health("unattributed", "a %s request of the server could not be attributed to one call and was refused; `sharing: session` gives each client a connection of its own", method)
 		},
+		Panicked: func(v any, stack []byte) {
+			u.opts.Logger.Error("an upstream made the hub stumble", "upstream", u.opts.Name, "err", fmt.Sprint(v), "stack", string(stack))
+		},
 	}
 	if u.opts.Handler != nil {
 		return mcp.LocalTo(u.opts.Handler, opts), nil, nil

@@ -101,7 +101,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // A viewer is greeted, sent what it wants in order, and given signs of life
 // where nothing happens.
 func TestWatch(t *testing.T) {
-	f, err := event.NewFilter("", "a", "", "", "")
+	f, err := event.NewFilter("", "a", "", "", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

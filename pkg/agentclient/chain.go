@@ -13,6 +13,7 @@ const (
 	envChain  = "STOA_CHAIN"
 	envTrace  = "TRACEPARENT"
 	envState  = "TRACESTATE"
+	envBags   = "BAGGAGE"
 )
 
 // Chain says which calls a call comes of. Its parts are opaque: pass them on.
@@ -20,6 +21,7 @@ type Chain struct {
 	Chain       string // the hub's signed record of the calls above
 	TraceParent string // W3C trace context
 	TraceState  string
+	Baggage     string
 }
 
 // FromMeta reads the chain of a request that an agent serves from its _meta,
@@ -35,12 +37,12 @@ func FromMeta(meta any) Chain {
 		_ = json.Unmarshal(members[name], &s) // what is no text is not ours
 		return s
 	}
-	return Chain{Chain: text(metaChain), TraceParent: text("traceparent"), TraceState: text("tracestate")}
+	return Chain{Chain: text(metaChain), TraceParent: text("traceparent"), TraceState: text("tracestate"), Baggage: text("baggage")}
 }
 
 // FromEnv reads the chain of a command that an agent has started.
 func FromEnv() Chain {
-	return Chain{Chain: os.Getenv(envChain), TraceParent: os.Getenv(envTrace), TraceState: os.Getenv(envState)}
+	return Chain{Chain: os.Getenv(envChain), TraceParent: os.Getenv(envTrace), TraceState: os.Getenv(envState), Baggage: os.Getenv(envBags)}
 }
 
 type chainKey struct{}
@@ -53,7 +55,7 @@ func WithChain(ctx context.Context, chain Chain) context.Context {
 
 // add puts the chain into the _meta of a request.
 func (c Chain) add(meta map[string]any) {
-	for name, value := range map[string]string{metaChain: c.Chain, "traceparent": c.TraceParent, "tracestate": c.TraceState} {
+	for name, value := range map[string]string{metaChain: c.Chain, "traceparent": c.TraceParent, "tracestate": c.TraceState, "baggage": c.Baggage} {
 		if _, given := meta[name]; value != "" && !given {
 			meta[name] = value
 		}

@@ -1,0 +1,88 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// logbook is a log that can be read while it is written.
+type logbook struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *logbook) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *logbook) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// A face that panics costs the call, is told with its stack, and the
+// conversation goes on: also where calls run beside each other.
+func TestPanicOfATool(t *testing.T) {
+	log := &logbook{}
+	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__bad", "srv__bad", "srv__echo"), says("fine")}}, options: Options{Logger: slog.New(slog.NewJSONHandler(log, nil))}})
+	s.shop.add("srv__bad", `{"readOnlyHint":true}`, func(context.Context, *mcp.Request, json.RawMessage) (string, error) { panic("oh dear") })
+	c := s.open("one")
+	s.send(c, "go")
+	s.turns(c, 1)
+	if got := describe(s.log(c)); s.state(c).Last.Reason != ReasonDone || strings.Count(got, "stumbled") < 2 || !strings.Contains(got, `text "fine"`) {
+		t.Errorf("%s", got)
+	}
+	if got := log.String(); !strings.Contains(got, "oh dear") || !strings.Contains(got, "panic_test.go") {
+		t.Errorf("it is not told with its stack: %s", got)
+	}
+}
+
+// What panics before the turn has begun costs nobody the hub, and the next
+// words are answered, those that were not first.
+func TestPanicOfAConversation(t *testing.T) {
+	log := &logbook{}
+	s := newStage(t, staged{model: &spoken{answers: []answer{says("one"), says("two")}}, options: Options{Logger: slog.New(slog.NewJSONHandler(log, nil))}})
+	under, bad := s.e.opts.Models, atomic.Bool{}
+	bad.Store(true)
+	s.e.opts.Models = func(name string) (Model, error) {
+		if bad.Swap(false) {
+			panic("no model for you")
+		}
+		return under(name)
+	}
+	c := s.open("one")
+	s.send(c, "go")
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		c.mu.Lock()
+		idle := !c.looped
+		c.mu.Unlock()
+		if idle && strings.Contains(log.String(), "no model for you") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the panic is not told")
+		}
+	}
+	s.send(c, "again")
+	s.turns(c, 2)
+	if got := describe(s.log(c)); !strings.Contains(got, `text "one"`) || !strings.Contains(got, `text "two"`) {
+		t.Errorf("%s", got)
+	}
+	if !strings.Contains(log.String(), "panic_test.go") {
+		t.Errorf("no stack: %s", log.String())
+	}
+}

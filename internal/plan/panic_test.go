@@ -1,0 +1,98 @@
+package plan_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/plan"
+)
+
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// wild is a face that panics.
+type wild struct{ mcp.Handler }
+
+func (wild) Handle(context.Context, *mcp.Request) (mcp.Response, error) { panic("oh dear") }
+
+// A call that panics fails its step and nothing else, and is told with its
+// stack.
+func TestPanicOfACall(t *testing.T) {
+	s, log := newStage(t), &said{}
+	o := s.options()
+	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	o.Face = func(string) mcp.Handler { return wild{} }
+	runs, err := plan.Open(t.Context(), nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runs.Close)
+	s.runs = runs
+	v := s.wait(s.start(`{"steps":[{"id":"a","tool":"echo"}]}`))
+	if v.Status != plan.Failed || v.Failure == nil || !strings.Contains(v.Failure.Message, "stumbled") {
+		t.Errorf("%+v", v)
+	}
+	if got := log.String(); !strings.Contains(got, "oh dear") || !strings.Contains(got, "panic_test.go") {
+		t.Errorf("it is not told with its stack: %s", got)
+	}
+}
+
+// Where driving a run panics the run stays as it was, is told of, and goes on
+// when somebody says so.
+func TestPanicOfADriver(t *testing.T) {
+	s, log, bad := newStage(t), &said{}, &atomic.Bool{}
+	o := s.options()
+	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	under := o.Find
+	o.Find = func(ctx context.Context, who *auth.Principal, session, name string) (plan.Tool, error) {
+		if bad.Swap(false) {
+			panic("not that tool")
+		}
+		return under(ctx, who, session, name)
+	}
+	runs, err := plan.Open(t.Context(), nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runs.Close)
+	s.runs = runs
+	run := s.start(`{"steps":[{"id":"a","tool":"echo"}]}`, func(st *plan.Start) { st.Paused = true })
+	s.wait(run)
+	bad.Store(true)
+	if _, _, err := runs.Act(t.Context(), run, plan.Act{Action: "continue"}); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the panic is told", func() bool {
+		return strings.Contains(log.String(), "not that tool") && strings.Contains(log.String(), "panic_test.go")
+	})
+	if got := s.called(); got != "" {
+		t.Errorf("called %s", got)
+	}
+	s.until("it goes on", func() bool {
+		if _, _, err := runs.Act(t.Context(), run, plan.Act{Action: "pause"}); err == nil {
+			_, _, err = runs.Act(t.Context(), run, plan.Act{Action: "continue"})
+		}
+		return run.Summary().Status == plan.Finished
+	})
+}
