@@ -340,11 +340,14 @@ func TestHubWithoutItsStore(t *testing.T) {
 	if m := c.Tool("context_get", `{"name":"v"}`); !strings.Contains(m.Text(), `before`) {
 		t.Errorf("what is in memory: %s", m.Raw)
 	}
+	f := &figures{t: t, h: h}
+	f.becomes("stoa_store_up", 0)
 	if m := c.Tool("context_list", `{}`); strings.Contains(m.Text(), `"lost"`) || !strings.Contains(m.Text(), `"count":1`) {
 		t.Errorf("half stored: %s", m.Raw)
 	}
 	srv.Restart(t)
 	hubtest.Eventually(t, "it works again", func() bool { return strings.Contains(add("w", `"after"`).Text(), `"success":true`) })
+	f.becomes("stoa_store_up", 1)
 	for name, want := range map[string]string{"v": "before", "w": "after"} {
 		if m := c.Tool("context_get", `{"name":"`+name+`"}`); !strings.Contains(m.Text(), want) {
 			t.Errorf("%s: %s", name, m.Raw)
