@@ -71,7 +71,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.GOGC, "gogc", "100", "GOGC of every process")
 	flags.StringVar(&o.GOMEMLIMIT, "gomemlimit", "2GiB", "GOMEMLIMIT of every process")
 	flags.IntVar(&o.GOMAXPROCS, "procs", runtime.NumCPU(), "GOMAXPROCS of every process")
-	only := flags.String("only", "", "measure only what matches this `regexp`, for instance ^(direct|proxy)/ or /16/100B/ or ^idle/")
+	only := flags.String("only", "", "measure only what matches this `regexp`, for instance ^(direct|proxy)/ or /16/100B/ or ^idle/ or viewers")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -80,6 +80,9 @@ func parseOptions(args []string) (options, error) {
 	flags.Visit(func(f *flag.Flag) { rounds = rounds || f.Name == "rounds" })
 	if o.quick && !rounds {
 		o.Rounds = 2
+	}
+	if o.ViewerRounds = viewerRounds; rounds {
+		o.ViewerRounds = o.Rounds
 	}
 	switch {
 	case flags.NArg() > 0:
@@ -144,22 +147,27 @@ func run(ctx context.Context, args []string) error {
 // measure does the parts of the run that the options select.
 func (o options) measure(ctx context.Context, dir string, r *report) error {
 	groups := matrix(o.quick, o.only)
-	kinds := o.selectedIdle()
-	if len(groups) == 0 && len(kinds) == 0 {
-		return errors.New("-only matches nothing: names look like proxy/modern/16/100B/json and idle/post")
+	kinds, watched := o.selectedIdle(), o.selectedViewers()
+	if len(groups) == 0 && len(kinds) == 0 && len(watched) == 0 {
+		return errors.New("-only matches nothing: names look like proxy/modern/16/100B/json, idle/post and viewers/stalled")
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this binary: %w", err)
 	}
 	s := &stage{self: self, stoa: o.stoa, dir: dir, env: environment(dir, o.GOGC, o.GOMEMLIMIT, o.GOMAXPROCS)}
-	if needsHub(groups) || len(kinds) > 0 {
+	if needsHub(groups) || len(kinds) > 0 || len(watched) > 0 {
 		if s.stoa, err = hubBinary(ctx, o.stoa, dir); err != nil {
 			return err
 		}
 	}
 	if len(groups) > 0 {
 		if err := o.measureCalls(ctx, s, groups, r); err != nil {
+			return err
+		}
+	}
+	if len(watched) > 0 {
+		if err := o.measureViewers(ctx, s, watched, r); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ type report struct {
 	Settings settings     `json:"settings"`
 	Cells    []*cell      `json:"cells"`
 	Idle     []idleResult `json:"idle"`
+	Viewers  []*viewerRow `json:"viewers,omitempty"`
 	Bars     []bar        `json:"bars"`
 	Failures []string     `json:"failures"`
 }
@@ -25,15 +26,16 @@ type machine struct {
 }
 
 type settings struct {
-	Rounds     int           `json:"rounds"`
-	Window     time.Duration `json:"window_ns"`
-	SideWindow time.Duration `json:"side_window_ns"`
-	GOGC       string        `json:"gogc"`
-	IdleGOGC   string        `json:"idle_gogc"`
-	GOMEMLIMIT string        `json:"gomemlimit"`
-	GOMAXPROCS int           `json:"gomaxprocs"`
-	Idle       int           `json:"idle_connections"`
-	Took       time.Duration `json:"took_ns"`
+	Rounds       int           `json:"rounds"`
+	ViewerRounds int           `json:"viewer_rounds"`
+	Window       time.Duration `json:"window_ns"`
+	SideWindow   time.Duration `json:"side_window_ns"`
+	GOGC         string        `json:"gogc"`
+	IdleGOGC     string        `json:"idle_gogc"`
+	GOMEMLIMIT   string        `json:"gomemlimit"`
+	GOMAXPROCS   int           `json:"gomaxprocs"`
+	Idle         int           `json:"idle_connections"`
+	Took         time.Duration `json:"took_ns"`
 }
 
 // cell is one variant with what each round measured.
@@ -124,6 +126,7 @@ const (
 	limitAllFace   = 1.25
 	limitIdle      = 1.4
 	limitCatalogue = 1.1
+	limitViewers   = 1.1
 )
 
 func (r *report) bars() []bar {
@@ -157,7 +160,7 @@ func (r *report) bars() []bar {
 		}
 		out = append(out, b)
 	}
-	return out
+	return append(out, r.viewerBars()...)
 }
 
 // markdown prints the report for people.
@@ -181,6 +184,7 @@ func (r *report) markdown(w io.Writer) {
 			m.PerSecond.Median, m.P50.Median, m.P99.Median, m.CPU.format(1), ratioText(m.VsProxy), m.RSS.Median)
 	}
 	r.markdownIdle(w)
+	r.markdownViewers(w)
 	if len(r.Failures) > 0 {
 		fmt.Fprintf(w, "\n## Failures\n\n- %s\n", strings.Join(r.Failures, "\n- "))
 	}

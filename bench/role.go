@@ -36,8 +36,10 @@ func runRole(name string, args []string) error {
 		return runLoader(os.Stdin, os.Stdout)
 	case "idler":
 		return runIdler(os.Stdin, os.Stdout)
+	case "watcher":
+		return runWatcher(os.Stdin, os.Stdout)
 	}
-	return fmt.Errorf("role %q is unknown: want upstream, proxy, bare, loader or idler", name)
+	return fmt.Errorf("role %q is unknown: want upstream, proxy, bare, loader, idler or watcher", name)
 }
 
 // serveRole serves h on a free loopback port, says which on stdout, and ends

@@ -23,6 +23,7 @@ type child struct {
 	name    string
 	address string
 	pid     int
+	token   string // of a hub
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	stdout  *os.File
@@ -159,6 +160,11 @@ func (s *stage) hub(ctx context.Context, upstream *child, tools int) (*child, er
 	if err := c.awaitHub(ctx, filepath.Join(data, "hub.json"), tools); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
+	token, err := os.ReadFile(filepath.Join(data, "token"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the hub's token: %w", err), c.stop())
+	}
+	c.token = strings.TrimSpace(string(token))
 	return c, nil
 }
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -11,7 +10,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"time"
 )
 
 //go:embed console
@@ -25,13 +23,9 @@ var inline = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 // and its page at every other address there, since the page itself knows what
 // is at which. Nothing from elsewhere is loaded or run, and nobody may frame it.
 func Console() http.Handler {
-	root, err := fs.Sub(consoleFiles, "console")
+	page, err := fs.ReadFile(ConsoleFiles(), "index.html")
 	if err != nil {
 		panic("web: " + err.Error()) // it is embedded
-	}
-	page, err := fs.ReadFile(root, "index.html")
-	if err != nil {
-		panic("web: " + err.Error())
 	}
 	policy := "default-src 'none'; script-src 'self'" + hashes(page) + "; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,19 +36,15 @@ func Console() http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/console")
 		name = strings.TrimPrefix(name, "/")
-		text, err := fs.ReadFile(root, name)
-		if err != nil || name == "" {
+		f := files()[name]
+		if f == nil {
 			if ext := path.Ext(name); ext != "" && known[ext] != "" && strings.Contains(name, "/") {
 				http.NotFound(w, r) // a file that is missing must not look like a page
 				return
 			}
-			name, text = "index.html", page
+			f = files()["index.html"]
 		}
-		d := newDocument(text)
-		h.Set("Content-Type", typeOf(name))
-		h.Set("Cache-Control", "no-cache")
-		h.Set("ETag", d.tag)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+		f.serve(w, r)
 	})
 }
 

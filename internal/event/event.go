@@ -92,6 +92,7 @@ type Bus struct {
 	lasting []Record      // the last that are no detail, some of which the ring has no more
 	oldest  int           // of lasting, once it is full
 	more    chan struct{} // closed when there is a new record; nil if nobody waits
+	pulse   pulse         // how calls did
 }
 
 // maxLasting is how many records are kept that are no detail.
@@ -148,8 +149,11 @@ func (b *Bus) Emit(r Record) {
 	} else {
 		b.ring[(b.next-1)%b.size] = r
 	}
-	if !r.detail() {
+	switch {
+	case !r.detail():
 		b.last(r)
+	case r.Type == CallDone:
+		b.pulse.count(&r)
 	}
 	if b.more != nil {
 		close(b.more)

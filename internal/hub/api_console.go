@@ -20,6 +20,7 @@ func (h *Hub) routeConsoleAPI(mux *http.ServeMux, g *auth.Guard) {
 	for pattern, f := range map[string]apiHandler{
 		"GET /api/v1/servers/{name}":                               h.showServer,
 		"POST /api/v1/servers/{name}/restart":                      h.restartServer,
+		"GET /api/v1/pulse":                                        h.showPulse,
 		"GET /api/v1/logs":                                         h.readLogs,
 		"GET /api/v1/config":                                       h.showConfig,
 		"GET /api/v1/sessions/{session}/values/{value}/page":       h.pageValue,

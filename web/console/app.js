@@ -29,7 +29,7 @@ function Lock() {
 function Missing() { return html`<${Page} title="Nothing here"><${Empty}>There is no such view. The bar has those that there are.<//><//>`; }
 
 function App() {
-  useEffect(() => listen(() => {}), [locked.value]);
+  useEffect(() => listen(() => {}, false), [locked.value]);
   if (locked.value) return html`<${Lock} />`;
   const [first, ...rest] = route.value.path.split('/');
   const page = pages.find((p) => p.path === first);

@@ -1,5 +1,8 @@
 // What happens in the hub, as it happens: one socket for the whole page. It is
 // opened anew when it breaks, and goes on after the last event that came.
+//
+// Single calls may be a thousand a second, so that they are asked for only
+// while somebody on the page wants them.
 import { signal } from './html.js';
 
 /** How the socket is: connecting, open or lost. */
@@ -8,36 +11,76 @@ export const connection = signal('connecting');
 /** How many events the hub could not keep for this page. */
 export const missed = signal(0);
 
-/** @type {Set<(e: any) => void>} */
-const listeners = new Set();
+/** Every family of events but that of single calls. */
+const quiet = 'upstream.*,session.*,task.*,run.*,step.*,turn.*,policy.*,error,health';
+
+/** Who listens, and whether to single calls too. @type {Map<(e: any) => void, boolean>} */
+const listeners = new Map();
+/** @type {WebSocket|null} */
+let socket = null;
+/** The one before, until the new one brings what is wanted. @type {WebSocket|null} */
+let replaced = null;
+let edge = Infinity; // the last event that the one before is to bring
+let calls = false; // whether the socket brings them
 let last = 0;
 let wait = 250;
-let started = false;
 
-/** Calls fn with each event from now on; returns what ends that. @param {(e: any) => void} fn */
-export function listen(fn) {
-  listeners.add(fn);
-  if (!started) { started = true; open(); }
-  return () => { listeners.delete(fn); };
+/**
+ * Calls fn with each event from now on; returns what ends that.
+ * @param {(e: any) => void} fn @param {boolean} [single] whether events of single calls are wanted
+ */
+export function listen(fn, single = true) {
+  listeners.set(fn, single);
+  choose();
+  return () => {
+    listeners.delete(fn);
+    setTimeout(choose, 1000); // a page that comes next may want the same
+  };
 }
 
-function open() {
+/** Opens a socket that brings what is wanted, if the one that is there does not. */
+function choose() {
+  const want = [...listeners.values()].includes(true);
+  if (socket && want === calls) return;
+  calls = want;
+  if (replaced) socket?.close(); // it was to take the place of that one, and does not
+  else replaced = socket;
+  edge = Infinity;
+  open(0);
+}
+
+/** @param {number} after the event to go on after; 0 means from now on */
+function open(after) {
   const at = new URL('/api/v1/events/ws', location.href);
   at.protocol = at.protocol.replace('http', 'ws');
-  if (last) at.searchParams.set('after', String(last));
-  const socket = new WebSocket(at);
-  socket.onopen = () => { connection.value = 'open'; wait = 250; };
-  socket.onmessage = ({ data }) => {
-    const e = JSON.parse(data);
-    if (e.type === 'gap') { missed.value += e.lost || 0; last = e.next || last; return; }
-    if (e.type === 'hello' && e.restarted) last = 0;
-    if (!e.seq) { last = e.next || last; return; }
-    last = e.seq;
-    for (const fn of listeners) fn(e);
-  };
-  socket.onclose = () => {
+  if (after) at.searchParams.set('after', String(after));
+  if (!calls) at.searchParams.set('types', quiet);
+  const one = socket = new WebSocket(at);
+  one.onopen = () => { connection.value = 'open'; wait = 250; };
+  one.onmessage = ({ data }) => take(JSON.parse(data), one === socket);
+  one.onclose = () => {
+    if (one !== socket) return; // another has taken its place
     connection.value = 'lost';
-    setTimeout(open, wait);
+    setTimeout(() => { if (one === socket) open(last); }, wait);
     wait = Math.min(wait * 2, 10_000);
   };
+}
+
+/** Takes in a frame. @param {any} e @param {boolean} current whether it came by the socket that is to stay */
+function take(e, current) {
+  if (e.type === 'hello') {
+    if (!current) return;
+    if (e.restarted || e.next < last) last = 0; // another hub, whose numbers begin anew
+    edge = e.next;
+    const old = replaced;
+    replaced = null;
+    setTimeout(() => old?.close(), 500); // what is on its way may still come
+  } else if (e.seq) {
+    if (current ? e.seq <= last : e.seq > edge) return; // the other socket has it
+    last = Math.max(last, e.seq);
+    for (const fn of listeners.keys()) fn(e);
+  } else if (current) {
+    if (e.type === 'gap') missed.value += e.lost || 0;
+    last = Math.max(last, e.next || 0);
+  }
 }

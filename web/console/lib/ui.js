@@ -45,19 +45,25 @@ export function Copy({ text, label = 'Copy' }) {
   return html`<button type="button" class="small" onClick=${async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(() => setDone(false), 1500); }}>${done ? 'Copied' : label}</button>`;
 }
 
+const pause = 250; // milliseconds between two questions at least, however often the page hears of a change
+
 /**
- * What the API says at a path, asked again every so often and when again is called.
+ * What the API says at a path, asked again every so often and when again is called. Who calls it often is answered as
+ * often as the hub can: a question that is under way is not given up for the next.
  * @param {string|null} path @param {number} [every] milliseconds; 0 means once
  * @returns {{data: any, error: any, again: () => void, loading: boolean}}
  */
 export function useApi(path, every = 0) {
   const [state, set] = useState(/** @type {any} */ ({ data: null, error: null, loading: true }));
-  const [turn, setTurn] = useState(0);
+  const again = useRef(() => {});
   useEffect(() => {
+    again.current = () => {};
     if (!path) { set({ data: null, error: null, loading: false }); return; }
     const abort = new AbortController();
     /** @type {any} */ let timer;
+    let began = 0, busy = false, stale = false;
     const load = async () => {
+      [began, busy, stale] = [performance.now(), true, false];
       try {
         const data = await api(path, { signal: abort.signal });
         set({ data, error: null, loading: false });
@@ -65,12 +71,20 @@ export function useApi(path, every = 0) {
         if (abort.signal.aborted) return;
         set((/** @type {any} */ old) => ({ ...old, error, loading: false }));
       }
-      if (every && !abort.signal.aborted) timer = setTimeout(load, document.hidden ? every * 5 : every);
+      busy = false;
+      if (stale) soon();
+      else if (every && !abort.signal.aborted) timer = setTimeout(load, document.hidden ? every * 5 : every);
     };
+    const soon = () => {
+      stale = busy;
+      clearTimeout(timer);
+      if (!busy && !abort.signal.aborted) timer = setTimeout(load, Math.max(0, began + pause - performance.now()));
+    };
+    again.current = soon;
     load();
     return () => { abort.abort(); clearTimeout(timer); };
-  }, [path, every, turn]);
-  return { ...state, again: () => setTurn((n) => n + 1) };
+  }, [path, every]);
+  return { ...state, again: () => again.current() };
 }
 
 /** Whether somebody can see the page now. @returns {boolean} */

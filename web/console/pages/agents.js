@@ -17,7 +17,7 @@ export function Agents({ rest, query }) {
   const { data, error, again } = useApi('/mcps', 3000);
   const offset = Number(query.offset) || 0;
   const tasks = useApi(address('', { upstream: query.upstream, status: query.status, newest: 'true', offset: String(offset), limit: String(size) }).replace('/console/', '/api/v1/tasks'), 3000);
-  useEffect(() => listen((e) => { if (/^task\./.test(e.type)) tasks.again(); if (/^upstream\./.test(e.type)) again(); }), []);
+  useEffect(() => listen((e) => { if (/^task\./.test(e.type)) tasks.again(); if (/^upstream\./.test(e.type)) again(); }, false), []);
   const agents = data?.agents || [];
   const keep = { upstream: query.upstream, status: query.status, offset: query.offset };
   return html`<${Page} title="Agents"><${Trouble} error=${error} />
@@ -41,7 +41,7 @@ function Queue({ q }) {
 /** @param {{id: string}} props */
 function Task({ id }) {
   const { data, error, again } = useApi('/api/v1/tasks/' + encodeURIComponent(id), 2000);
-  useEffect(() => listen((e) => { if (e.task === id) again(); }), [id]);
+  useEffect(() => listen((e) => { if (e.task === id) again(); }, false), [id]);
   if (!data) return html`<section class="side" aria-label="Task"><h2>Task</h2><${Trouble} error=${error} /></section>`;
   const t = data.task;
   const cancel = async () => { await api('/api/v1/tasks/' + encodeURIComponent(id), { method: 'DELETE' }); again(); };

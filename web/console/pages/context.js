@@ -30,7 +30,7 @@ function Values({ session, name, query }) {
   const whose = query.principal ? '?principal=' + encodeURIComponent(query.principal) : '';
   const at = '/api/v1/sessions/' + encodeURIComponent(session);
   const { data, error, again } = useApi(at + whose, 5000);
-  useEffect(() => listen((e) => { if (/^session\./.test(e.type) && e.session === session) again(); }), [session]);
+  useEffect(() => listen((e) => { if (/^session\./.test(e.type) && e.session === session) again(); }, false), [session]);
   const keep = { principal: query.principal, search: query.search };
   const to = (/** @type {string} */ value) => 'context/' + encodeURIComponent(session) + '/' + encodeURIComponent(value);
   const needle = (query.search || '').toLowerCase();

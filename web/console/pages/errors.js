@@ -13,7 +13,7 @@ const keyOf = (/** @type {any} */ g) => [g.code, g.upstream || '', g.tool || '']
 /** @param {{rest: string[], query: Record<string, string>}} props */
 export function Errors({ rest, query }) {
   const { data, error, again } = useApi('/api/v1/errors', 5000);
-  useEffect(() => listen((e) => { if (e.type === 'error') again(); }), []);
+  useEffect(() => listen((e) => { if (e.type === 'error') again(); }, false), []);
   const groups = data?.groups || [], last = data?.last || [];
   const group = groups.find((/** @type {any} */ g) => keyOf(g) === query.group);
   const own = useApi(group ? address('', { code: group.code, upstream: group.upstream, tool: group.tool }).replace('/console/', '/api/v1/errors') : null, 5000);

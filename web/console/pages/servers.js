@@ -14,7 +14,7 @@ const states = ['disconnected', 'connecting', 'connected', 'failed'];
 /** @param {{rest: string[]}} props */
 export function Servers({ rest }) {
   const { data, error, again } = useApi('/api/v1/servers', 5000);
-  useEffect(() => listen((e) => { if (/^upstream\./.test(e.type)) again(); }), []);
+  useEffect(() => listen((e) => { if (/^upstream\./.test(e.type)) again(); }, false), []);
   const servers = data?.servers || [];
   const name = rest[0];
   return html`<${Page} title="Servers"><${Trouble} error=${error} />
@@ -30,7 +30,7 @@ export function Servers({ rest }) {
 /** One server. @param {{name: string}} props */
 function Server({ name }) {
   const { data, error, again } = useApi('/api/v1/servers/' + encodeURIComponent(name), 2000);
-  useEffect(() => listen((e) => { if (/^upstream\./.test(e.type) && e.upstream === name) again(); }), [name]);
+  useEffect(() => listen((e) => { if (/^upstream\./.test(e.type) && e.upstream === name) again(); }, false), [name]);
   if (!data) return html`<section class="side" aria-label=${name}><h2>${name}</h2><${Trouble} error=${error} /></section>`;
   const s = data.server;
   const restart = async () => { await api('/api/v1/servers/' + encodeURIComponent(name) + '/restart', { method: 'POST' }); again(); };

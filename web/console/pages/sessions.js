@@ -12,7 +12,7 @@ const size = 50;
 export function Sessions({ query }) {
   const offset = Number(query.offset) || 0;
   const { data, error, again } = useApi(address('', { search: query.search, offset: String(offset), limit: String(size) }).replace('/console/', '/api/v1/sessions'), 5000);
-  useEffect(() => listen((e) => { if (/^session\./.test(e.type)) again(); }), []);
+  useEffect(() => listen((e) => { if (/^session\./.test(e.type)) again(); }, false), []);
   const of = (/** @type {any} */ s) => '/api/v1/sessions/' + encodeURIComponent(s.name);
   const whose = (/** @type {any} */ s) => '?principal=' + encodeURIComponent(s.principal);
   const end = async (/** @type {any} */ s) => { await api(of(s) + whose(s), { method: 'DELETE' }); again(); };

@@ -1,0 +1,88 @@
+package hub_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// viewerBytes bounds what the hub may hold for one who watches: the frames of
+// one look, and what a connection costs.
+const viewerBytes = 512 << 10
+
+// Fifty watch and take nothing of what they are sent: all calls are answered,
+// and the hub holds no more for them than the bound.
+func TestStalledViewersAreBounded(t *testing.T) {
+	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}}, HTTP: peer.HTTP{JSON: true}})
+	h := hubtest.New(t, hubtest.HTTP("up", up.URL))
+	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
+	calls := func(n int) {
+		t.Helper()
+		for i := range n {
+			if m := c.Tool("up__echo", fmt.Sprintf(`{"n":%d}`, i)); !strings.Contains(m.Text(), fmt.Sprintf(`{"n":%d}`, i)) {
+				t.Fatalf("call %d: %s %s", i, m.Result, m.Error)
+			}
+		}
+	}
+	stop := h.Events().Watch() // what is told to those who watch fills the records before the first comes
+	defer stop()
+	calls(2200)
+	before := live()
+	const viewers = 50
+	for range viewers {
+		stalled(t, h)
+	}
+	for _, most := range []int64{viewers * viewerBytes, viewers * viewerBytes / 4} {
+		calls(2200)
+		now := live()
+		grown := int64(now) - int64(before)
+		t.Logf("%d KiB more with %d viewers", grown>>10, viewers)
+		if grown > most {
+			t.Errorf("the hub holds %d KiB more with %d viewers; %d is the most", grown>>10, viewers, most>>10)
+		}
+		before = now // once they are stalled, more calls make it no more
+	}
+}
+
+// live is the memory in use.
+func live() uint64 {
+	runtime.GC()
+	runtime.GC() // the first only demotes what pools hold
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// stalled opens a socket of one who watches, and takes nothing but the hub's
+// consent.
+func stalled(t *testing.T, h *hubtest.Hub) {
+	t.Helper()
+	address := strings.TrimPrefix(h.URL, "http://")
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fprintf(conn, "GET /api/v1/events/ws HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c3RvYSBiZW5jaCB2aWV3ZQ==\r\n\r\n", address, h.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("watch: %v %v", resp, err)
+	}
+}
