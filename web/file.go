@@ -68,7 +68,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", f.typ)
 	h.Set("Cache-Control", "no-cache")
 	h.Add("Vary", "Accept-Encoding")
-	if f.packed.text != nil && takesGzip(r.Header) {
+	if f.packed.text != nil && TakesGzip(r.Header) {
 		d = f.packed
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.Itoa(len(d.text))) // which ServeContent leaves to who encodes
@@ -77,8 +77,8 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.text))
 }
 
-// takesGzip reports whether a client says that it takes gzip.
-func takesGzip(h http.Header) bool {
+// TakesGzip reports whether a client says that it takes gzip.
+func TakesGzip(h http.Header) bool {
 	for _, line := range h.Values("Accept-Encoding") {
 		for one := range strings.SplitSeq(line, ",") {
 			name, q, _ := strings.Cut(strings.TrimSpace(one), ";")

@@ -63,14 +63,14 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 	h.routeConsoleAPI(mux, v1)
 }
 
-// answering serves f to those with a token.
+// answering serves f to those with a token, and compresses what is long.
 func (h *Hub) answering(g *auth.Guard, f apiHandler) http.Handler {
-	return g.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	return compressed(g.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 		if err := f(w, r, who); err != nil {
 			h.stumbled(r, err)
 			sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
 		}
-	})
+	}))
 }
 
 // stumbled logs what the client is not told.

@@ -94,15 +94,29 @@ func (h *Hub) sessionOf(who *auth.Principal, of, name string) (*session.Session,
 }
 
 func (h *Hub) showSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	s, err := h.named(r, who)
+	s, err := h.named(r, who, "search", "offset", "limit")
 	if err != nil {
 		return err
 	}
-	values, err := s.Values("")
+	all, err := s.Values("")
 	if err != nil {
 		return err
 	}
-	reply(w, http.StatusOK, map[string]any{"session": s.Info(), "values": values})
+	q := r.URL.Query()
+	if text := strings.ToLower(q.Get("search")); text != "" {
+		all = slices.DeleteFunc(all, func(v session.Value) bool {
+			said := v.Name + " " + v.Description
+			if v.Origin != nil {
+				said += " " + v.Origin.Tool
+			}
+			return !strings.Contains(strings.ToLower(said), text)
+		})
+	}
+	part, err := pageOf(q, all)
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, map[string]any{"session": s.Info(), "values": part, "total": len(all)})
 	return nil
 }
 

@@ -154,3 +154,28 @@ func TestAPIExport(t *testing.T) {
 		t.Errorf("export: %.2000s", diff)
 	}
 }
+
+// The values of a Session are told in parts, and by what is searched for.
+func TestAPIValuesByPage(t *testing.T) {
+	c := apiHub(t)
+	for i := range 7 {
+		c.put("work", fmt.Sprintf("v%d", i), `1`)
+	}
+	c.put("work", "other", `2`)
+	for query, want := range map[string]string{"": "other v0 v1 v2 v3 v4 v5 v6 of 8", "?limit=2&offset=2": "v1 v2 of 8", "?search=V&limit=3&offset=5": "v5 v6 of 7", "?search=context": " of 0", "?offset=9": " of 8"} {
+		page := hubtest.Decode[struct {
+			Values []struct{ Name string }
+			Total  int
+		}](c.ok("GET", "/api/v1/sessions/work"+query, ""))
+		names := make([]string, len(page.Values))
+		for i, v := range page.Values {
+			names[i] = v.Name
+		}
+		if got := fmt.Sprintf("%s of %d", strings.Join(names, " "), page.Total); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	if a := c.do("GET", "/api/v1/sessions/work?limit=0", ""); a.Status != http.StatusBadRequest {
+		t.Errorf("no values: %d %s", a.Status, a.Body)
+	}
+}

@@ -45,15 +45,14 @@ export function Copy({ text, label = 'Copy' }) {
   return html`<button type="button" class="small" onClick=${async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(() => setDone(false), 1500); }}>${done ? 'Copied' : label}</button>`;
 }
 
-const pause = 250; // milliseconds between two questions at least, however often the page hears of a change
-
 /**
  * What the API says at a path, asked again every so often and when again is called. Who calls it often is answered as
  * often as the hub can: a question that is under way is not given up for the next.
  * @param {string|null} path @param {number} [every] milliseconds; 0 means once
+ * @param {number} [pause] milliseconds between two questions at least, however often again is called
  * @returns {{data: any, error: any, again: () => void, loading: boolean}}
  */
-export function useApi(path, every = 0) {
+export function useApi(path, every = 0, pause = 250) {
   const [state, set] = useState(/** @type {any} */ ({ data: null, error: null, loading: true }));
   const again = useRef(() => {});
   useEffect(() => {

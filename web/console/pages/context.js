@@ -6,8 +6,10 @@ import { listen } from '../lib/events.js';
 import { Link, go, narrow } from '../lib/router.js';
 import { Page, Table, Trouble, Empty, useApi, Button, Search, Time, Copy, bytes } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
-import { Sure, save } from '../lib/more.js';
+import { Pager, Sure, save } from '../lib/more.js';
 import { Facts } from './servers.js';
+
+const size = 50; // rows of a page
 
 /** @param {{rest: string[], query: Record<string, string>}} props */
 export function Context({ rest, query }) {
@@ -16,32 +18,32 @@ export function Context({ rest, query }) {
 
 /** @param {{query: Record<string, string>}} props */
 function Choose({ query }) {
-  const { data, error } = useApi('/api/v1/sessions?limit=50' + (query.search ? '&search=' + encodeURIComponent(query.search) : ''), 5000);
-  return html`<${Page} title="Context" actions=${html`<${Search} label="Search sessions" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />`}><${Trouble} error=${error} />
+  const offset = Number(query.offset) || 0;
+  const { data, error } = useApi(`/api/v1/sessions?limit=${size}&offset=${offset}` + (query.search ? '&search=' + encodeURIComponent(query.search) : ''), 5000);
+  return html`<${Page} title="Context" actions=${html`<${Search} label="Search sessions" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v, offset: undefined })} />`}><${Trouble} error=${error} />
     <p class="soft">Values are kept for a session. Whose are to be shown?</p>
     ${data ? html`<${Table} rows=${data.sessions} empty="No session holds anything yet." rowKey=${(/** @type {any} */ s) => s.principal + '/' + s.name} columns=${[
       { title: 'Session', render: (/** @type {any} */ s) => html`<${Link} to=${'context/' + encodeURIComponent(s.name)} query=${{ principal: s.principal }} data-testid=${'session-' + s.name}>${s.name}<//>` },
       { key: 'principal', title: 'Of' }, { key: 'values', title: 'Values', className: 'num' }, { title: 'Last use', render: (/** @type {any} */ s) => html`<${Time} at=${s.used} />` }]} />
-    ${data.total > data.sessions.length ? html`<p class="soft">… ${data.total - data.sessions.length} more: search for them.</p>` : null}` : null}<//>`;
+    <${Pager} offset=${offset} size=${size} total=${data.total} />` : null}<//>`;
 }
 
 /** @param {{session: string, name?: string, query: Record<string, string>}} props */
 function Values({ session, name, query }) {
   const whose = query.principal ? '?principal=' + encodeURIComponent(query.principal) : '';
   const at = '/api/v1/sessions/' + encodeURIComponent(session);
-  const { data, error, again } = useApi(at + whose, 5000);
+  const offset = Number(query.offset) || 0;
+  const page = new URLSearchParams({ ...(query.principal ? { principal: query.principal } : {}), ...(query.search ? { search: query.search } : {}), offset: String(offset), limit: String(size) });
+  const { data, error, again } = useApi(at + '?' + page, 5000);
   useEffect(() => listen((e) => { if (/^session\./.test(e.type) && e.session === session) again(); }, false), [session]);
-  const keep = { principal: query.principal, search: query.search };
+  const keep = { principal: query.principal, search: query.search, offset: query.offset };
   const to = (/** @type {string} */ value) => 'context/' + encodeURIComponent(session) + '/' + encodeURIComponent(value);
-  const needle = (query.search || '').toLowerCase();
-  const values = (data?.values || []).filter((/** @type {any} */ v) => !needle || (v.name + ' ' + (v.description || '') + ' ' + (v.origin?.tool || '')).toLowerCase().includes(needle));
-  const shown = values.slice(0, 500);
-  return html`<${Page} title=${'Context of ' + session} actions=${html`<${Link} to="context">All sessions<//> <${Search} label="Search values" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />`}><${Trouble} error=${error} />
-    <div class=${name ? 'split' : ''}>${data ? html`<div><${Table} rows=${shown} empty="It holds no such value." selected=${name} onRow=${(/** @type {any} */ v) => go(to(v.name), keep)} columns=${[
+  return html`<${Page} title=${'Context of ' + session} actions=${html`<${Link} to="context">All sessions<//> <${Search} label="Search values" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v, offset: undefined })} />`}><${Trouble} error=${error} />
+    <div class=${name ? 'split' : ''}>${data ? html`<div><${Table} rows=${data.values} empty="It holds no such value." selected=${name} onRow=${(/** @type {any} */ v) => go(to(v.name), keep)} columns=${[
       { title: 'Name', render: (/** @type {any} */ v) => html`<${Link} to=${to(v.name)} query=${keep} data-testid=${'value-' + v.name}>@${v.name}<//>${v.description ? html`<div class="soft">${v.description}</div>` : null}` },
       { title: 'Type', render: (/** @type {any} */ v) => html`${v.type}<div class="soft">${v.summary}</div>` }, { title: 'Size', className: 'num', render: (/** @type {any} */ v) => bytes(v.size) },
       { key: 'version', title: 'Version', className: 'num' }, { title: 'From', render: (/** @type {any} */ v) => v.origin?.tool || v.by || '—' }, { title: 'Stored', render: (/** @type {any} */ v) => html`<${Time} at=${v.time} />` }]} />
-      ${values.length > shown.length ? html`<p class="soft">… ${values.length - shown.length} more: search for them.</p>` : null}</div>` : null}
+      <${Pager} offset=${offset} size=${size} total=${data.total} /></div>` : null}
     ${name ? html`<${Value} key=${name} at=${at + '/values/' + encodeURIComponent(name)} whose=${whose} name=${name} to=${to} query=${query} gone=${() => { again(); go('context/' + encodeURIComponent(session), keep); }} again=${again} />` : null}</div><//>`;
 }
 

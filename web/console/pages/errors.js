@@ -12,7 +12,7 @@ const kinds = /** @type {Record<string, string>} */ ({ critical: 'bad', error: '
 const keyOf = (/** @type {any} */ g) => [g.code, g.upstream || '', g.tool || ''].join(' ');
 /** @param {{rest: string[], query: Record<string, string>}} props */
 export function Errors({ rest, query }) {
-  const { data, error, again } = useApi('/api/v1/errors', 5000);
+  const { data, error, again } = useApi('/api/v1/errors', 5000, 1000);
   useEffect(() => listen((e) => { if (e.type === 'error') again(); }, false), []);
   const groups = data?.groups || [], last = data?.last || [];
   const group = groups.find((/** @type {any} */ g) => keyOf(g) === query.group);

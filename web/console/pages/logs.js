@@ -7,7 +7,9 @@ import { save } from '../lib/more.js';
 import { plain } from '../lib/text.js';
 
 const kept = 2000;
+const drawn = 500; // of those that are kept, the newest
 const levels = ['trace', 'debug', 'info', 'warn', 'error'];
+let numbered = 0;
 const kinds = /** @type {Record<string, string>} */ ({ error: 'bad', warn: 'warn', info: 'busy' });
 
 /** @param {{query: Record<string, string>}} props */
@@ -28,6 +30,7 @@ export function Logs({ query }) {
         const page = await api('/api/v1/logs?' + q, { signal: abort.signal });
         const first = next < 0;
         next = page.next;
+        for (const l of page.logs) l.n = ++numbered; // so that a row stays that of its record
         set((old) => ({ logs: first ? page.logs : page.logs.length ? old.logs.concat(page.logs).slice(-kept) : old.logs, next, error: null, read: true }));
       } catch (error) {
         if (abort.signal.aborted) return;
@@ -39,12 +42,12 @@ export function Logs({ query }) {
     return () => { abort.abort(); clearTimeout(timer); };
   }, [want.toString(), follow]);
   useEffect(() => { if (follow) end.current?.scrollIntoView({ block: 'nearest' }); }, [state.logs, follow]);
-  const take = () => save(new Blob(state.logs.map((l) => JSON.stringify(l) + '\n'), { type: 'application/x-ndjson' }), 'stoa-log.ndjson');
+  const take = () => save(new Blob(state.logs.map(({ n: _, ...l }) => JSON.stringify(l) + '\n'), { type: 'application/x-ndjson' }), 'stoa-log.ndjson');
   return html`<${Page} title="Logs" actions=${html`<label>From <select data-testid="level" value=${query.level || ''} onChange=${(/** @type {any} */ e) => narrow({ level: e.target.value })}><option value="">all levels</option>${levels.map((l) => html`<option value=${l}>${l}</option>`)}</select></label>
       <${Search} label="Search the log" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} data-testid="search" />
       <button type="button" aria-pressed=${follow} data-testid="follow" onClick=${() => narrow({ follow: follow ? 'no' : undefined })}>Follow</button> <button type="button" onClick=${take}>Export</button>`}>
     <${Trouble} error=${state.error} />
-    ${state.logs.length ? html`<ol class="log" aria-label="Records">${state.logs.map((l, i) => html`<${Line} key=${l.time + i} of=${l} />`)}</ol>` : state.read ? html`<${Empty}>No record is like that.<//>` : null}<div ref=${end}></div><//>`;
+    ${state.logs.length ? html`<ol class="log" aria-label="Records">${state.logs.slice(-drawn).map((l) => html`<${Line} key=${l.n} of=${l} />`)}</ol>` : state.read ? html`<${Empty}>No record is like that.<//>` : null}<div ref=${end}></div><//>`;
 }
 
 /** @param {{of: any}} props */
