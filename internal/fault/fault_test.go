@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,8 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestTable(t *testing.T) {
 	names, numbers := map[string]bool{}, map[Kind]bool{}
@@ -132,61 +128,5 @@ func TestStatus(t *testing.T) {
 		if got := [2]int{e.Status(false), e.Status(true)}; got != want {
 			t.Errorf("%s: %v, want %v", k, got, want)
 		}
-	}
-}
-
-const manualIntro = `# Errors
-
-What Stoa says when it could not ask. This page is generated from the table in ` + "`internal/fault/kinds.go`" + `; a test holds the two together.
-
-There are two families of failure, and they are never mixed. *The tool said no*: that is a normal result with ` + "`isError: true`" + `, and it passes
-through untouched. *We could not ask*: that is one of the kinds below, as a JSON-RPC error:
-
-` + "```json" + `
-{"code": -32002, "message": "github: 5 calls wait already",
- "data": {"kind": "queue_full", "hint": "Call again later.", "retryable": true}}
-` + "```" + `
-
-Branch on ` + "`data.kind`" + `: names are stable, codes are shared by several kinds. An error of an upstream itself has no ` + "`data.kind`" + `
-and keeps its own code.
-
-- **No.** is the number of the kind, stable and never reused.
-- **Legacy** and **Modern** are the codes for clients of protocol versions up to 2025-11-25 and from 2026-07-28 on.
-- **HTTP** is the status of the answer; where the two eras differ, legacy comes first.
-- **Retry**: the same request may succeed later, unchanged (` + "`data.retryable`" + `).
-- **Model**: a model can repair it. On ` + "`tools/call`" + ` at the merged faces it is therefore told as a result with ` + "`isError: true`" + `,
-  the error object being in ` + "`_meta[\"stoa/error\"]`" + `; everywhere else it is an error as above.
-
-| Kind | No. | Legacy | Modern | HTTP | Retry | Model | Meaning | What to do |
-|---|---|---|---|---|---|---|---|---|
-`
-
-func manual() []byte {
-	b := bytes.NewBufferString(manualIntro)
-	mark := map[bool]string{true: "yes"}
-	for _, i := range Kinds() {
-		status := fmt.Sprint(i.HTTP)
-		if i.ModernOwn != 0 {
-			status += " / " + fmt.Sprint(i.ModernOwn)
-		}
-		fmt.Fprintf(b, "| `%s` | %d | %d | %d | %s | %s | %s | %s | %s |\n",
-			i.Name, i.Kind, i.Legacy, i.Modern, status, mark[i.Retryable], mark[i.Model], i.Meaning, i.Hint)
-	}
-	return b.Bytes()
-}
-
-func TestManual(t *testing.T) {
-	const path = "../../docs/errors.md"
-	if *update {
-		if err := os.WriteFile(path, manual(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(have), string(manual())); diff != "" {
-		t.Errorf("%s is out of date; run the test with -update (-file +now):\n%s", path, diff)
 	}
 }

@@ -48,6 +48,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/errors":                               h.listErrors,
 		"GET /api/v1/errors/{error}":                       h.showError,
 		"GET /api/v1/errors/export":                        h.exportErrors,
+		"GET /api/v1/errors/kinds":                         h.listErrorKinds,
 		"GET /api/v1/traces/{trace}":                       h.showTrace,
 		"GET /api/v1/approvals":                            h.listApprovals,
 		"POST /api/v1/approvals/{approval}":                h.decideApproval,

@@ -80,21 +80,21 @@ func kindOfTrouble(component string, t obs.Trouble) (errorType, code string) {
 	_, model := t.Facts["model"]
 	switch {
 	case t.Stack != "":
-		return incident.Panic, "PANIC"
+		return incident.Panic, incident.Panicked
 	case t.Facts["code"] != "" && t.Facts[obs.KeyUpstream] != "":
-		return incident.Upstream, "UPSTREAM_HEALTH"
+		return incident.Upstream, incident.UpstreamHealth
 	case component == "upstream":
-		return incident.Upstream, "UPSTREAM_FAILED"
+		return incident.Upstream, incident.UpstreamFailed
 	case component == "modules":
-		return incident.Module, "MODULE_FAILED"
+		return incident.Module, incident.ModuleFailed
 	case component == "store" || component == "session":
 		return incident.Storage, strings.ToUpper(fault.Storage.String())
 	case model:
-		return incident.Model, "MODEL_FAILED"
+		return incident.Model, incident.ModelFailed
 	case t.Level >= slog.LevelError:
 		return incident.System, strings.ToUpper(fault.Internal.String())
 	}
-	return incident.System, "DEGRADED"
+	return incident.System, incident.Degraded
 }
 
 // upstreamState tells of a new state of an upstream.
