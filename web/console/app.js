@@ -1,5 +1,5 @@
 // The console: a bar of pages, and the page that the address names.
-import { html, render, useState, useEffect } from './lib/html.js';
+import { html, render, Component, useState, useEffect } from './lib/html.js';
 import { locked, unlock, unlockFromAddress } from './lib/api.js';
 import { route, Link } from './lib/router.js';
 import { connection, missed, listen } from './lib/events.js';
@@ -28,12 +28,28 @@ function Lock() {
 
 function Missing() { return html`<${Page} title="Nothing here"><${Empty}>There is no such view. The bar has those that there are.<//><//>`; }
 
+/** Keeps what one page throws to that page: the bar stays, and says so. */
+class Boundary extends Component {
+  /** @param {any} error */
+  componentDidCatch(error) { reportError(error); this.setState({ error, at: /** @type {any} */ (this.props).at }); }
+
+  render() {
+    const { error, at } = /** @type {any} */ (this.state);
+    if (!error || at !== /** @type {any} */ (this.props).at) return /** @type {any} */ (this.props).children;
+    return html`<${Page} title="This page broke"><${Trouble} error=${{ message: String(error.message || error), hint: 'The hub is not touched by it. Load the page anew; if it breaks again, report it.' }} /><//>`;
+  }
+}
+
+/** A part of the address as it was meant; one that cannot be read stays as it is. @param {string} part */
+function decoded(part) { try { return decodeURIComponent(part); } catch { return part; } }
+
 function App() {
   useEffect(() => listen(() => {}, false), [locked.value]);
   if (locked.value) return html`<${Lock} />`;
   const [first, ...rest] = route.value.path.split('/');
-  const page = pages.find((p) => p.path === first);
-  return html`<a class="skip" href="#main">To the content</a><${Nav} />${page ? html`<${page.view} key=${page.path} rest=${rest.map(decodeURIComponent)} query=${route.value.query} />` : html`<${Missing} />`}`;
+  const page = pages.find((p) => p.path === first && rest.length <= p.depth);
+  return html`<a class="skip" href="#main">To the content</a><${Nav} />
+    <${Boundary} at=${route.value.path}>${page ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)} query=${route.value.query} />` : html`<${Missing} />`}<//>`;
 }
 
 try { await unlockFromAddress(); } catch { locked.value = true; }

@@ -1,5 +1,6 @@
 // Two values as JSON, line by line: what went and what came.
 import { html } from './html.js';
+import { Pre } from './ui.js';
 
 /** @param {any} value */
 const lines = (value) => (value === undefined || value === null ? [] : JSON.stringify(value, null, 2).split('\n'));
@@ -35,5 +36,5 @@ const names = { ' ': 'same', '-': 'gone', '+': 'come' };
 
 /** @param {{before: any, after: any}} props */
 export function Diff({ before, after }) {
-  return html`<pre class="diff">${compare(lines(before), lines(after)).map((l) => html`<span class=${names[l.mark]}>${l.mark} ${l.text}${'\n'}</span>`)}</pre>`;
+  return html`<${Pre} class="diff">${compare(lines(before), lines(after)).map((l) => html`<span class=${names[l.mark]}>${l.mark} ${l.text}${'\n'}</span>`)}<//>`;
 }

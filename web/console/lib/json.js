@@ -1,7 +1,7 @@
 // JSON to look at: a tree that opens and closes, or the text itself. Whatever
 // is in it is shown as text.
 import { html, useState } from './html.js';
-import { Copy } from './ui.js';
+import { Copy, Pre } from './ui.js';
 
 /** @param {{value: any, name?: string, depth?: number}} props */
 export function Tree({ value, name, depth = 0 }) {
@@ -25,6 +25,7 @@ export function Tree({ value, name, depth = 0 }) {
 export function Json({ value, raw }) {
   const [how, setHow] = useState('tree');
   const text = raw ?? JSON.stringify(value, null, 2);
-  return html`<div class="json"><div class="bar" role="tablist">${['tree', 'raw'].map((k) => html`<button type="button" role="tab" aria-selected=${how === k} onClick=${() => setHow(k)}>${k}</button>`)}<${Copy} text=${text} /></div>
-    ${how === 'tree' ? html`<${Tree} value=${value} />` : html`<pre>${text.length > 200_000 ? text.slice(0, 200_000) + '\n… cut here; copy has all of it' : text}</pre>`}</div>`;
+  return html`<div class="json"><div class="bar"><div class="tabs" role="tablist" aria-label="Shown as">${['tree', 'raw'].map((k) => html`<button type="button" role="tab" aria-selected=${how === k} onClick=${() => setHow(k)}>${k}</button>`)}</div>
+      <${Copy} text=${text} /></div>
+    ${how === 'tree' ? html`<${Tree} value=${value} />` : html`<${Pre}>${text.length > 200_000 ? text.slice(0, 200_000) + '\n… cut here; copy has all of it' : text}<//>`}</div>`;
 }

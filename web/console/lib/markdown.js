@@ -3,17 +3,10 @@
 // part stays as it was written. No HTML is ever made of text, so that whatever
 // a model or a tool says can only be read.
 import { html } from './html.js';
+import { Pre } from './ui.js';
 
 const block = /^(#{1,4})\s+(.*)$|^\s*([-*+]|\d{1,3}[.)])\s+(.*)$|^>\s?(.*)$/;
 const inline = /(`+)([^`](?:.*?[^`])?)\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]{1,300})\]\((https?:\/\/[^\s()<>]{1,2000})\)/g;
-
-/** Characters that turn text around or cannot be seen, which may make it look like another. */
-const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
-
-/** Text in which nothing is hidden. @param {string} text */
-export function visible(text) {
-  return text.replace(/\r\n?/g, '\n').replace(hidden, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
-}
 
 /** @param {string} text @returns {any[]} */
 function spans(text) {
@@ -43,14 +36,14 @@ export function Markdown({ text }) {
     if (list) out.push(list.ordered ? html`<ol>${list.items}</ol>` : html`<ul>${list.items}</ul>`);
     words = []; list = null;
   };
-  const lines = visible(text).split('\n');
+  const lines = text.replace(/\r\n?/g, '\n').split('\n');
   for (let i = 0; i < lines.length; i++) {
     const fence = /^\s*(`{3,}|~{3,})/.exec(lines[i]);
     if (fence) {
       flush();
       const code = [];
       while (++i < lines.length && !lines[i].trimStart().startsWith(fence[1])) code.push(lines[i]);
-      out.push(html`<pre><code>${code.join('\n')}</code></pre>`);
+      out.push(html`<${Pre}><code>${code.join('\n')}</code><//>`);
       continue;
     }
     const m = block.exec(lines[i]);

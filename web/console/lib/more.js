@@ -16,7 +16,7 @@ export function Sure({ what, label, onClick, testid }) {
   const yes = useRef(/** @type {HTMLElement|null} */ (null));
   useEffect(() => { if (asked) yes.current?.querySelector('button')?.focus(); }, [asked]);
   if (!asked) return html`<button type="button" class="danger" aria-label=${what} data-testid=${testid} onClick=${() => setAsked(true)}>${label}</button>`;
-  return html`<span class="sure" ref=${yes} onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === 'Escape') setAsked(false); }}><${Button} danger aria-label=${what + ': yes, for good'} data-testid=${testid && testid + '-yes'} onClick=${async () => { await onClick(); setAsked(false); }}>Yes, ${label.toLowerCase()}<//> <button type="button" onClick=${() => setAsked(false)}>No</button></span>`;
+  return html`<span class="sure" ref=${yes} onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === 'Escape') setAsked(false); }}><${Button} danger aria-label=${`Yes, ${label.toLowerCase()}: ${what}, for good`} data-testid=${testid && testid + '-yes'} onClick=${async () => { await onClick(); setAsked(false); }}>Yes, ${label.toLowerCase()}<//> <button type="button" onClick=${() => setAsked(false)}>No</button></span>`;
 }
 
 /** Gives the person a file. @param {Blob} blob @param {string} name */

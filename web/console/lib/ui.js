@@ -1,11 +1,21 @@
 // Small parts that all pages are made of.
-import { html, useState, useEffect, useRef } from './html.js';
+import { html, h, useState, useEffect, useRef } from './html.js';
 import { api } from './api.js';
+import { Link } from './router.js';
+import { seen } from './text.js';
 
 /** @param {{title: string, actions?: any, children?: any}} props */
 export function Page({ title, actions, children }) {
-  useEffect(() => { document.title = title + ' · Stoa'; }, [title]);
+  useEffect(() => { document.title = seen(title) + ' · Stoa'; }, [title]);
   return html`<main id="main" tabindex="-1"><header class="page"><h1>${title}</h1><div class="actions">${actions}</div></header>${children}</main>`;
+}
+
+/**
+ * What was chosen from a list, beside it; on a narrow screen in its place, until it is closed.
+ * @param {{label: string, back: string, query?: any, children?: any}} props back is the address of the list
+ */
+export function Side({ label, back, query, children }) {
+  return html`<section class="side" aria-label=${label}><p class="close"><${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
 }
 
 /** What went wrong, and what to do. @param {{error: any}} props */
@@ -104,13 +114,36 @@ export function Search({ value, onChange, label = 'Search', ...rest }) {
     onInput=${(/** @type {any} */ e) => { const v = e.target.value; clearTimeout(timer.current); timer.current = setTimeout(() => onChange(v), 150); }} ...${rest} />`;
 }
 
+/**
+ * Something that scrolls by itself where there is too much of it. It can then be reached and scrolled by keys.
+ * @param {any} props as is the element, label what a person is told it is
+ */
+export function Scroll({ as = 'div', label = 'More, by scrolling', children, ...rest }) {
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  const [over, setOver] = useState(false);
+  const look = () => {
+    const e = box.current;
+    if (e) setOver(e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY !== 'visible');
+  };
+  useEffect(() => {
+    const sized = new ResizeObserver(look);
+    if (box.current) sized.observe(box.current);
+    return () => sized.disconnect();
+  }, []);
+  useEffect(look);
+  return h(as, { ...rest, ref: box, ...(over ? { tabIndex: 0, role: 'group', 'aria-label': label } : {}) }, children);
+}
+
+/** Text as it was written. @param {any} props */
+export function Pre({ children, ...rest }) { return html`<${Scroll} as="pre" label="Text" ...${rest}>${children}<//>`; }
+
 /** A table. columns: {key, title, render?, className?, sort?}. @param {{columns: any[], rows: any[], empty?: any, rowKey?: (r: any) => string, onRow?: (r: any) => void, selected?: string}} props */
 export function Table({ columns, rows, empty = 'Nothing here.', rowKey = (r) => r.name ?? r.id, onRow, selected }) {
   if (!rows.length) return html`<${Empty}>${empty}<//>`;
-  return html`<div class="scroll"><table><thead><tr>${columns.map((c) => html`<th scope="col" class=${c.className || ''}>${c.title}</th>`)}</tr></thead>
-    <tbody>${rows.map((r) => html`<tr key=${rowKey(r)} class=${(onRow ? 'link ' : '') + (selected === rowKey(r) ? 'selected' : '')} tabindex=${onRow ? 0 : undefined}
+  return html`<${Scroll} class="scroll" label="Table"><table role="table" class="stacks"><thead role="rowgroup"><tr role="row">${columns.map((c) => html`<th role="columnheader" scope="col" class=${c.className || ''}>${c.title || html`<span class="hide">Actions</span>`}</th>`)}</tr></thead>
+    <tbody role="rowgroup">${rows.map((r) => html`<tr role="row" key=${rowKey(r)} class=${(onRow ? 'link ' : '') + (selected === rowKey(r) ? 'selected' : '')} tabindex=${onRow ? 0 : undefined}
       onClick=${onRow ? () => onRow(r) : undefined} onKeyDown=${onRow ? (/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter' && e.target === e.currentTarget) onRow(r); } : undefined}>
-      ${columns.map((c) => html`<td class=${c.className || ''} data-title=${c.title}>${c.render ? c.render(r) : r[c.key]}</td>`)}</tr>`)}</tbody></table></div>`;
+      ${columns.map((c) => html`<td role="cell" class=${c.className || ''} data-title=${c.title}>${c.render ? c.render(r) : r[c.key]}</td>`)}</tr>`)}</tbody></table><//>`;
 }
 
 /** @param {number} n */

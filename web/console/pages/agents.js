@@ -3,7 +3,7 @@ import { html, useEffect } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link, go, narrow, address } from '../lib/router.js';
-import { Page, Table, State, Trouble, useApi, Time } from '../lib/ui.js';
+import { Page, Table, State, Trouble, useApi, Time, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Pager, Sure } from '../lib/more.js';
 import { Facts } from './servers.js';
@@ -30,7 +30,7 @@ export function Agents({ rest, query }) {
     <${Trouble} error=${tasks.error} /><div class=${rest[0] ? 'split' : ''}>${tasks.data ? html`<div><${Table} rows=${tasks.data.tasks} empty="There are no such tasks." rowKey=${(/** @type {any} */ t) => t.task} selected=${rest[0]} onRow=${(/** @type {any} */ t) => go('agents/' + t.task, keep)} columns=${[
       { title: 'Task', render: (/** @type {any} */ t) => html`<${Link} to=${'agents/' + t.task} query=${keep} data-testid="task">${t.upstream}:${t.tool}<//><div class="soft mono">${t.task}</div>` }, { title: 'State', render: (/** @type {any} */ t) => html`<${State} is=${t.status} />` },
       { title: 'Says', key: 'message' }, { title: 'Began', render: (/** @type {any} */ t) => html`<${Time} at=${t.created} />` }]} /><${Pager} offset=${offset} size=${size} total=${tasks.data.total} /></div>` : null}
-    ${rest[0] ? html`<${Task} key=${rest[0]} id=${rest[0]} />` : null}</div><//>`;
+    ${rest[0] ? html`<${Task} key=${rest[0]} id=${rest[0]} query=${keep} />` : null}</div><//>`;
 }
 
 /** How full a queue is. @param {{q: any}} props */
@@ -38,17 +38,17 @@ function Queue({ q }) {
   return html`<span>${q.running} of ${q.concurrency ?? q.limit ?? '?'} run, ${q.queued} of ${q.capacity ?? '?'} wait</span> ${q.capacity ? html`<meter min="0" max=${q.capacity} high=${q.capacity * 0.8} value=${q.queued} aria-label="Waiting"></meter>` : null}`;
 }
 
-/** @param {{id: string}} props */
-function Task({ id }) {
+/** @param {{id: string, query: any}} props */
+function Task({ id, query }) {
   const { data, error, again } = useApi('/api/v1/tasks/' + encodeURIComponent(id), 2000);
   useEffect(() => listen((e) => { if (e.task === id) again(); }, false), [id]);
-  if (!data) return html`<section class="side" aria-label="Task"><h2>Task</h2><${Trouble} error=${error} /></section>`;
+  if (!data) return html`<${Side} label="Task" back="agents" query=${query}><h2>Task</h2><${Trouble} error=${error} /><//>`;
   const t = data.task;
   const cancel = async () => { await api('/api/v1/tasks/' + encodeURIComponent(id), { method: 'DELETE' }); again(); };
-  return html`<section class="side" aria-label="Task"><header class="page"><h2>${t.tool} <${State} is=${t.status} /></h2><div class="actions">${over.has(t.status) ? null : html`<${Sure} what="Cancel this task" label="Cancel" onClick=${cancel} testid="cancel" />`}</div></header>
+  return html`<${Side} label="Task" back="agents" query=${query}><header class="page"><h2>${t.tool} <${State} is=${t.status} /></h2><div class="actions">${over.has(t.status) ? null : html`<${Sure} what="Cancel this task" label="Cancel" onClick=${cancel} testid="cancel" />`}</div></header>
     <${Trouble} error=${error} /><${Facts} of=${[['Task', html`<span class="mono">${t.task}</span>`], ['Agent', html`<${Link} to=${'servers/' + encodeURIComponent(t.upstream)}>${t.upstream}<//>`], ['For', t.principal],
       ['Session', t.session], ['Says', t.message], ['Began', html`<${Time} at=${t.created} />`], ['Changed', html`<${Time} at=${t.updated} />`], ['Kept until', html`<${Time} at=${t.expires} />`]]} />
     ${t.inputRequests ? html`<h3>It asks</h3><${Json} value=${t.inputRequests} />` : null}
     ${t.error ? html`<h3>What went wrong</h3><${Json} value=${t.error} />` : null}
-    ${t.result ? html`<h3>Result</h3><div data-testid="result"><${Json} value=${t.result} /></div>` : null}</section>`;
+    ${t.result ? html`<h3>Result</h3><div data-testid="result"><${Json} value=${t.result} /></div>` : null}<//>`;
 }

@@ -4,7 +4,7 @@ import { html, useState, useEffect, useRef, useMemo, signal } from '../lib/html.
 import { go, narrow, Link } from '../lib/router.js';
 import { ask } from '../lib/api.js';
 import { Page, Trouble, Empty, Badge, Button, useApi, bytes, Time } from '../lib/ui.js';
-import { Markdown, visible } from '../lib/markdown.js';
+import { Markdown } from '../lib/markdown.js';
 import { Talk } from './chat_talk.js';
 import { Approval, Card, kindOf } from './chat_card.js';
 import { Trace, Raw } from './chat_trace.js';
@@ -49,7 +49,7 @@ export function Chat({ rest, query }) {
 function List({ data, error, session }) {
   return html`<aside class="talks" aria-label="Conversations"><div class="bar"><${Link} to="chat" data-testid="new-chat">New conversation<//></div><${Trouble} error=${error} />
     <ul>${(data?.conversations || []).map((/** @type {any} */ c) => html`<li key=${c.sessionId}><${Link} to=${'chat/' + encodeURIComponent(c.sessionId)} data-testid="talk" aria-current=${c.sessionId === session ? 'page' : undefined}>
-      <span class="title">${visible(c.title) || c.sessionId}</span><span class="soft">${c.turn ? html`<${Badge} kind="busy">running<//> ` : null}<${Time} at=${c.updated} /></span><//></li>`)}</ul>
+      <span class="title">${c.title || c.sessionId}</span><span class="soft">${c.turn ? html`<${Badge} kind="busy">running<//> ` : null}<${Time} at=${c.updated} /></span><//></li>`)}</ul>
     ${data?.more ? html`<p class="soft">There are older ones, which are not listed.</p>` : null}</aside>`;
 }
 
@@ -98,8 +98,8 @@ function Thread({ talk }) {
     const frame = requestAnimationFrame(() => { if (stick.current) scrollTo(0, document.documentElement.scrollHeight); });
     return () => cancelAnimationFrame(frame);
   }, [items, talk.approvals.value]);
-  if (!items.length) return html`<${Empty}>Say something: the model can use every tool of the hub. Without a key for a model the built-in one answers; it knows “list tools” and “call NAME argument=value”.<//>`;
-  return html`<div class="thread" data-testid="thread">${items.map((i) => html`<${Item} key=${i.kind + i.id} item=${i} />`)}</div>`;
+  const hint = items.some((i) => i.kind !== 'note') ? null : html`<${Empty}>Say something: the model can use every tool of the hub. Without a key for a model the built-in one answers; it knows “list tools” and “call NAME argument=value”.<//>`;
+  return html`<div class="thread" data-testid="thread">${items.map((i) => html`<${Item} key=${i.kind + i.id} item=${i} />`)}</div>${hint}`;
 }
 
 /** @param {{item: any}} props */
@@ -107,11 +107,11 @@ function Item({ item }) {
   const body = useMemo(() => (item.text ? html`<${Markdown} text=${item.text} />` : null), [item.text]);
   switch (item.kind) {
     case 'user': return html`<article class="said user" data-testid="user"><div class="soft">You${item.agent ? ` to ${item.agent}` : ''} · <${Time} at=${item.at} />${item.queued ? html` · <${Badge}>waits<//>` : null}${item.state ? html` · <${Badge}>${item.state}<//>` : null}</div>
-      <p class="plain">${visible(item.text)}</p>${item.file ? html`<p class="soft">with the file ${item.file}</p>` : null}</article>`;
-    case 'assistant': return html`<article class="said assistant" data-testid="assistant" aria-busy=${!!item.open}>${item.reasoning ? html`<details class="reasoning"><summary>Thoughts</summary><p class="plain">${visible(item.reasoning)}</p></details>` : null}${body}</article>`;
+      <p class="plain">${item.text}</p>${item.file ? html`<p class="soft">with the file ${item.file}</p>` : null}</article>`;
+    case 'assistant': return html`<article class="said assistant" data-testid="assistant" aria-busy=${!!item.open}>${item.reasoning ? html`<details class="reasoning"><summary>Thoughts</summary><p class="plain">${item.reasoning}</p></details>` : null}${body}</article>`;
     case 'call': return html`<${Card} item=${item} />`;
-    case 'notice': return html`<p class="notice" role="status">${visible(item.text)}</p>`;
-    case 'note': return html`<p class="aside"><${Badge} kind=${kindOf(item.state)}>${item.state}<//> ${visible(item.text)}</p>`;
+    case 'notice': return html`<p class="notice" role="status">${item.text}</p>`;
+    case 'note': return html`<p class="aside"><${Badge} kind=${kindOf(item.state)}>${item.state}<//> ${item.text}</p>`;
     default: return null;
   }
 }
@@ -147,6 +147,6 @@ function Composer({ talk, agents, chosen }) {
       <label>Agent <select data-testid="agent" value=${chosen} onChange=${(/** @type {any} */ e) => narrow({ agent: e.target.value || undefined })}><option value="">the chat itself</option>
         ${agents.map((a) => html`<option value=${a.name} title=${a.description || ''} selected=${a.name === chosen}>${a.name}</option>`)}</select></label>
       <label class="file">File <input ref=${picker} type="file" data-testid="file" onChange=${upload} /></label>
-      ${file ? html`<span data-testid="attached"><${Badge} kind="busy">${visible(file.name)} · ${bytes(file.size)}<//> <button type="button" class="small" aria-label=${'Remove ' + file.name} onClick=${() => setFile(null)}>✕</button></span>` : null}</div>
+      ${file ? html`<span data-testid="attached"><${Badge} kind="busy">${file.name} · ${bytes(file.size)}<//> <button type="button" class="small" aria-label=${'Remove ' + file.name} onClick=${() => setFile(null)}>✕</button></span>` : null}</div>
     <${Trouble} error=${error} /></form>`;
 }

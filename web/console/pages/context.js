@@ -4,7 +4,7 @@ import { html, useState, useEffect } from '../lib/html.js';
 import { api, ask } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link, go, narrow } from '../lib/router.js';
-import { Page, Table, Trouble, Empty, useApi, Button, Search, Time, Copy, bytes } from '../lib/ui.js';
+import { Page, Table, Trouble, Empty, useApi, Button, Search, Time, Copy, bytes, Pre, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Pager, Sure, save } from '../lib/more.js';
 import { Facts } from './servers.js';
@@ -42,13 +42,13 @@ function Values({ session, name, query }) {
     <div class=${name ? 'split' : ''}>${data ? html`<div><${Table} rows=${data.values} empty="It holds no such value." selected=${name} onRow=${(/** @type {any} */ v) => go(to(v.name), keep)} columns=${[
       { title: 'Name', render: (/** @type {any} */ v) => html`<${Link} to=${to(v.name)} query=${keep} data-testid=${'value-' + v.name}>@${v.name}<//>${v.description ? html`<div class="soft">${v.description}</div>` : null}` },
       { title: 'Type', render: (/** @type {any} */ v) => html`${v.type}<div class="soft">${v.summary}</div>` }, { title: 'Size', className: 'num', render: (/** @type {any} */ v) => bytes(v.size) },
-      { key: 'version', title: 'Version', className: 'num' }, { title: 'From', render: (/** @type {any} */ v) => v.origin?.tool || v.by || '—' }, { title: 'Stored', render: (/** @type {any} */ v) => html`<${Time} at=${v.time} />` }]} />
+      ...(name ? [] : [{ key: 'version', title: 'Version', className: 'num' }, { title: 'From', render: (/** @type {any} */ v) => v.origin?.tool || v.by || '—' }, { title: 'Stored', render: (/** @type {any} */ v) => html`<${Time} at=${v.time} />` }])]} />
       <${Pager} offset=${offset} size=${size} total=${data.total} /></div>` : null}
-    ${name ? html`<${Value} key=${name} at=${at + '/values/' + encodeURIComponent(name)} whose=${whose} name=${name} to=${to} query=${query} gone=${() => { again(); go('context/' + encodeURIComponent(session), keep); }} again=${again} />` : null}</div><//>`;
+    ${name ? html`<${Value} key=${name} at=${at + '/values/' + encodeURIComponent(name)} whose=${whose} name=${name} to=${to} back=${'context/' + encodeURIComponent(session)} query=${query} gone=${() => { again(); go('context/' + encodeURIComponent(session), keep); }} again=${again} />` : null}</div><//>`;
 }
 
 /** One value. @param {any} props */
-function Value({ at, whose, name, to, query, gone, again }) {
+function Value({ at, whose, name, to, back, query, gone, again }) {
   const { data, error, again: reread } = useApi(at + '/provenance' + whose, 5000);
   const [text, setText] = useState(/** @type {string|null} */ (null));
   const [wrong, setWrong] = useState('');
@@ -62,10 +62,10 @@ function Value({ at, whose, name, to, query, gone, again }) {
   const type = (/** @type {string} */ v) => { setText(v); try { JSON.parse(v); setWrong(''); } catch (e) { setWrong(String(/** @type {any} */ (e).message)); } };
   const store = async () => { await api(at + whose + and + 'over=' + data.value.version, { method: 'PUT', body: text }); setText(null); reread(); again(); };
   const remove = async () => { await api(at + whose, { method: 'DELETE' }); gone(); };
-  if (!data) return html`<section class="side" aria-label=${name}><h2>@${name}</h2><${Trouble} error=${error} /></section>`;
+  if (!data) return html`<${Side} label=${name} back=${back} query=${{ principal: query.principal, search: query.search }}><h2>@${name}</h2><${Trouble} error=${error} /><//>`;
   const v = data.value;
   const version = Number(query.version) || v.version;
-  return html`<section class="side" aria-label=${name}><header class="page"><h2>@${name}</h2><div class="actions"><${Copy} text=${'@' + name} label="Copy reference" /> <${Button} onClick=${edit} data-testid="edit">Edit<//>
+  return html`<${Side} label=${name} back=${back} query=${{ principal: query.principal, search: query.search }}><header class="page"><h2>@${name}</h2><div class="actions"><${Copy} text=${'@' + name} label="Copy reference" /> <${Button} onClick=${edit} data-testid="edit">Edit<//>
       <${Button} onClick=${async () => save(await (await ask(at + whose)).blob(), name + '.json')}>Download<//> <${Sure} what=${'Remove ' + name} label="Remove" onClick=${remove} testid="remove" /></div></header>
     <${Trouble} error=${error} />
     <${Facts} of=${[['Type', v.type], ['Is', v.summary], ['Size', bytes(v.size)], ['Version', String(v.version)], ['Stored', html`<${Time} at=${v.time} />`], ['By', v.by], ['From', v.origin?.tool], ['Description', v.description],
@@ -77,7 +77,7 @@ function Value({ at, whose, name, to, query, gone, again }) {
       { title: 'Version', render: (/** @type {any} */ x) => html`<${Link} to=${to(name)} query=${{ principal: query.principal, version: x.version === v.version ? undefined : String(x.version) }} data-testid=${'version-' + x.version}>${x.version}<//>` },
       { title: 'Type', render: (/** @type {any} */ x) => html`${x.type} <span class="soft">${x.summary}</span>` }, { title: 'Size', className: 'num', render: (/** @type {any} */ x) => bytes(x.size) }, { title: 'From', render: (/** @type {any} */ x) => x.origin?.tool || x.by || '—' }, { title: 'Stored', render: (/** @type {any} */ x) => html`<${Time} at=${x.time} />` }]} />
     <h3>Used by</h3>${data.usedBy.length ? html`<ul data-testid="used-by">${data.usedBy.map((/** @type {any} */ u) => html`<li><${Link} to=${to(u.name)} query=${{ principal: query.principal }}>@${u.name}<//>, by ${u.tool} (version ${u.used})</li>`)}</ul>` : html`<${Empty}>No value of this session was made with it.<//>`}
-  </section>`;
+  <//>`;
 }
 
 /** A value, page by page. @param {{at: string, whose: string, version: number}} props */
@@ -87,6 +87,6 @@ function Preview({ at, whose, version }) {
   const { data, error } = useApi(`${at}/page${whose}${whose ? '&' : '?'}version=${version}&offset=${offset}`);
   if (!data) return html`<${Trouble} error=${error} />`;
   const text = typeof data.page === 'string';
-  return html`<div data-testid="preview"><${Trouble} error=${error} />${text ? html`<pre>${data.page}</pre>` : html`<${Json} value=${data.page} />`}${data.note ? html`<p class="soft">${data.note}</p>` : null}
+  return html`<div data-testid="preview"><${Trouble} error=${error} />${text ? html`<${Pre}>${data.page}<//>` : html`<${Json} value=${data.page} />`}${data.note ? html`<p class="soft">${data.note}</p>` : null}
     ${data.next || offset ? html`<div class="pager"><button type="button" disabled=${!offset} onClick=${() => setOffsets(offsets.slice(0, -1))}>Earlier</button><span>${data.unit} from ${offset} of ${data.total}</span><button type="button" data-testid="further" disabled=${!data.next} onClick=${() => setOffsets([...offsets, data.next])}>Further</button></div>` : null}</div>`;
 }

@@ -35,19 +35,19 @@ export function Home() {
   const calm = servers.data && !bad.length && !open.length && !halted.length && !asked.length;
   return html`<${Page} title="Home"><${Trouble} error=${servers.error} />
     <div class="cards figures"><div class="card"><strong data-testid="up">${(servers.data?.servers || []).filter((/** @type {any} */ s) => s.state === 'connected').length} of ${servers.data?.servers?.length ?? '…'}</strong> servers connected</div>
-      <div class="card"><strong>${(data[1].at(-1) || 0).toFixed(1)}</strong> calls/s</div><div class="card"><strong data-testid="errors">${pulse.data?.errors ?? 0}</strong> errors this minute</div><div class="card"><strong>${asked.length}</strong> wait for you</div></div>
+      <div class="card"><strong>${(data[1].at(-1) || 0).toFixed(1)}</strong> calls/s</div><div class="card"><strong data-testid="errors">${pulse.data?.errors ?? 0}</strong> errors this minute</div><div class="card"><strong>${asked.length}</strong> ${asked.length === 1 ? 'waits' : 'wait'} for you</div></div>
     <h2>Needs attention</h2>${calm ? html`<${Empty}>Nothing.<//>` : null}
     ${asked.map((/** @type {any} */ a) => html`<${Approval} key=${a.id} of=${a} again=${approvals.again} />`)}
     <ul class="attention" data-testid="attention">${bad.map((/** @type {any} */ s) => html`<li key=${'s' + s.name}><${State} is=${s.state} /> <${Link} to=${'servers/' + encodeURIComponent(s.name)}>${s.name}<//> ${s.error || (s.health || []).map((/** @type {any} */ x) => x.text).join('; ')}</li>`)}
       ${open.map((/** @type {any} */ s) => html`<li key=${'b' + s.name}><${Badge} kind="bad">breaker ${s.breaker}<//> <${Link} to=${'servers/' + encodeURIComponent(s.name)}>${s.name}<//> is left alone for a while, as it failed too often</li>`)}
       ${halted.map((/** @type {any} */ r) => html`<li key=${'r' + r.id}><${State} is=${r.status} /> <${Link} to=${'plans/' + encodeURIComponent(r.id)}>${r.title || r.id}<//> ${r.reason || ''}</li>`)}</ul>
     <div class="plots"><${Plot} label="Calls per second" data=${calls} lines=${[{ label: 'calls', colour: '--busy' }, { label: 'failed', colour: '--bad' }]} />
-      <${Plot} label="Time of calls, ms" data=${times} lines=${[{ label: 'half', colour: '--good' }, { label: '99 of 100', colour: '--warn' }]} /></div><//>`;
+      <${Plot} label="Time of calls, ms" data=${times} lines=${[{ label: 'median', colour: '--good' }, { label: '99 of 100', colour: '--warn' }]} dots /></div><//>`;
 }
 
 /** A call that waits for a person. @param {{of: any, again: () => void}} props */
 function Approval({ of, again }) {
   const decide = (/** @type {string} */ decision) => async () => { try { await api('/api/v1/approvals/' + encodeURIComponent(of.id), { method: 'POST', body: { decision, remember: 'once' } }); } finally { again(); } };
   return html`<section class="card approval" aria-label=${'Approval of ' + of.tool} data-testid="approval"><div class="bar"><${Badge} kind="warn">asks<//> <strong class="mono">${of.tool}</strong> <span class="soft">for ${of.principal}${of.session ? ` in ${of.session}` : ''}, until <${Time} at=${of.expires} /></span></div>
-    <p>${of.reason}</p><div class="json"><${Tree} value=${of.sent ?? of.args} /></div><div class="bar"><${Button} data-testid="approve" onClick=${decide('approve')}>Approve<//><${Button} danger data-testid="deny" onClick=${decide('deny')}>Deny<//></div></section>`;
+    <p>${of.reason}</p><div class="json"><${Tree} value=${of.sent ?? of.args} /></div><div class="bar"><${Button} class="primary" data-testid="approve" onClick=${decide('approve')}>Approve<//><${Button} danger data-testid="deny" onClick=${decide('deny')}>Deny<//></div></section>`;
 }

@@ -1,5 +1,5 @@
-// The pages, in the order of the bar. Each is {path, title, view}; view gets
-// what follows its path in the address, and the query.
+// The pages, in the order of the bar. Each is {path, title, view, depth}; view
+// gets what follows its path in the address, at most depth parts, and the query.
 import { Home } from './home.js';
 import { Live } from './live.js';
 import { Tools } from './tools.js';
@@ -14,16 +14,16 @@ import { Sessions } from './sessions.js';
 import { Settings } from './settings.js';
 
 export const pages = [
-  { path: '', title: 'Home', view: Home },
-  { path: 'live', title: 'Live', view: Live },
-  { path: 'tools', title: 'Tools', view: Tools },
-  { path: 'servers', title: 'Servers', view: Servers },
-  { path: 'agents', title: 'Agents', view: Agents },
-  { path: 'context', title: 'Context', view: Context },
-  { path: 'plans', title: 'Plans', view: Plans },
-  { path: 'chat', title: 'Chat', view: Chat },
-  { path: 'errors', title: 'Errors', view: Errors },
-  { path: 'logs', title: 'Logs', view: Logs },
-  { path: 'sessions', title: 'Sessions', view: Sessions },
-  { path: 'settings', title: 'Settings', view: Settings },
+  { path: '', title: 'Home', view: Home, depth: 0 },
+  { path: 'live', title: 'Live', view: Live, depth: 1 },
+  { path: 'tools', title: 'Tools', view: Tools, depth: 1 },
+  { path: 'servers', title: 'Servers', view: Servers, depth: 1 },
+  { path: 'agents', title: 'Agents', view: Agents, depth: 1 },
+  { path: 'context', title: 'Context', view: Context, depth: 2 },
+  { path: 'plans', title: 'Plans', view: Plans, depth: 1 },
+  { path: 'chat', title: 'Chat', view: Chat, depth: 1 },
+  { path: 'errors', title: 'Errors', view: Errors, depth: 2 },
+  { path: 'logs', title: 'Logs', view: Logs, depth: 0 },
+  { path: 'sessions', title: 'Sessions', view: Sessions, depth: 0 },
+  { path: 'settings', title: 'Settings', view: Settings, depth: 0 },
 ];

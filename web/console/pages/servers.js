@@ -4,12 +4,12 @@ import { html, useEffect } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { go, Link } from '../lib/router.js';
-import { Page, Table, State, Badge, Trouble, useApi, Empty, Button, Time } from '../lib/ui.js';
+import { Page, Table, State, Badge, Trouble, useApi, Empty, Button, Time, Pre, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Diff } from '../lib/diff.js';
 import { plain } from '../lib/text.js';
 
-const states = ['disconnected', 'connecting', 'connected', 'failed'];
+const states = ['disconnected', 'connecting', 'connected', 'error'];
 
 /** @param {{rest: string[]}} props */
 export function Servers({ rest }) {
@@ -31,10 +31,10 @@ export function Servers({ rest }) {
 function Server({ name }) {
   const { data, error, again } = useApi('/api/v1/servers/' + encodeURIComponent(name), 2000);
   useEffect(() => listen((e) => { if (/^upstream\./.test(e.type) && e.upstream === name) again(); }, false), [name]);
-  if (!data) return html`<section class="side" aria-label=${name}><h2>${name}</h2><${Trouble} error=${error} /></section>`;
+  if (!data) return html`<${Side} label=${name} back="servers"><h2>${name}</h2><${Trouble} error=${error} /><//>`;
   const s = data.server;
   const restart = async () => { await api('/api/v1/servers/' + encodeURIComponent(name) + '/restart', { method: 'POST' }); again(); };
-  return html`<section class="side" aria-label=${name}>
+  return html`<${Side} label=${name} back="servers">
     <header class="page"><h2>${s.title || s.name}</h2><div class="actions">
       ${s.transport === 'local' ? null : html`<${Button} onClick=${restart} data-testid="restart">Restart<//>`} <${Link} to="tools" query=${{ upstream: name }}>Its tools<//></div></header>
     <${Trouble} error=${error} />${s.error ? html`<${Trouble} error=${{ message: s.error, hint: s.retryInMs ? `The next attempt is in ${Math.ceil(s.retryInMs / 1000)} s.` : '' }} />` : null}
@@ -48,10 +48,10 @@ function Server({ name }) {
       { key: 'era', title: 'Era' }, { key: 'version', title: 'Version' }, { title: 'Process', className: 'num', render: (/** @type {any} */ c) => c.pid ? html`<span data-testid="pid">${c.pid}</span>` : '—' },
       { title: 'Since', render: (/** @type {any} */ c) => html`<${Time} at=${c.since} />` }, { key: 'busy', title: 'Calls', className: 'num' }, { title: 'For', render: (/** @type {any} */ c) => c.own ? 'one client' : 'all' }]} />
     <h3>Capabilities</h3>${data.capabilities ? html`<${Json} value=${data.capabilities} />` : html`<${Empty}>It has not said any.<//>`}
-    ${data.instructions ? html`<h3>Instructions</h3><pre>${data.instructions}</pre>` : null}
+    ${data.instructions ? html`<h3>Instructions</h3><${Pre}>${data.instructions}<//>` : null}
     <h3>Changes of what it offers</h3><${Changes} changes=${data.changes} />
-    ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<pre data-testid="stderr">${s.stderr.map(plain).join('\n')}</pre>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}
-  </section>`;
+    ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<${Pre} data-testid="stderr">${s.stderr.map(plain).join('\n')}<//>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}
+  <//>`;
 }
 
 /** Which of its states a server is in. @param {{server: any}} props */

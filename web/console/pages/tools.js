@@ -1,8 +1,8 @@
 // Tools: all tools of all servers in one table, which the hub pages and
 // filters, and a panel to run one.
 import { html } from '../lib/html.js';
-import { go, narrow, Link } from '../lib/router.js';
-import { Page, Table, Trouble, Badge, Search, useApi, took } from '../lib/ui.js';
+import { go, narrow } from '../lib/router.js';
+import { Page, Table, Trouble, Badge, Search, useApi, took, Side } from '../lib/ui.js';
 import { Run } from './tools_run.js';
 import { Risk, Policy } from './tools_risk.js';
 
@@ -20,7 +20,7 @@ export function Tools({ rest, query }) {
     <div class=${tool ? 'split tools' : ''}><section aria-label="All tools"><${Filters} query=${query} upstreams=${data?.upstreams || {}} />
       ${data ? html`<${Table} rows=${data.tools} rowKey=${(/** @type {any} */ r) => r.name} selected=${tool} empty=${data.all ? 'No tool is like that.' : 'No server offers a tool.'} onRow=${(/** @type {any} */ r) => go('tools/' + encodeURIComponent(r.name), listed)} columns=${columns(!!tool)} />
       <${Pager} offset=${offset} shown=${data.tools.length} total=${data.total} all=${data.all} />` : null}</section>
-    ${tool ? html`<section class="side" aria-label=${tool}><div class="bar"><${Link} to="tools" query=${listed}>Close<//></div><${Run} key=${tool} name=${tool} query=${query} /></section>` : null}</div><//>`;
+    ${tool ? html`<${Side} label=${tool} back="tools" query=${listed}><${Run} key=${tool} name=${tool} query=${query} /><//>` : null}</div><//>`;
 }
 
 /** @param {boolean} short */

@@ -2,7 +2,7 @@
 // call for a shell.
 import { html, useState } from '../lib/html.js';
 import { kept } from '../lib/keep.js';
-import { Empty, Badge, Time, took, Copy } from '../lib/ui.js';
+import { Empty, Badge, Time, took, Copy, Pre } from '../lib/ui.js';
 
 /** @typedef {{tool: string, args: string, session: string, saveAs: string, at: number, name?: string, ok?: boolean, us?: number}} Call */
 
@@ -46,8 +46,8 @@ export function path(c) {
 /** The call for a shell. @param {{call: Call}} props */
 export function Commands({ call }) {
   return html`<details class="commands"><summary data-testid="commands">As a command</summary>
-    <div class="bar"><${Copy} text=${asCommand(call)} label="Copy as stoa call" /></div><pre data-testid="as-stoa">${asCommand(call)}</pre>
-    <div class="bar"><${Copy} text=${asCurl(call)} label="Copy as curl" /></div><pre data-testid="as-curl">${asCurl(call)}</pre>
+    <div class="bar"><${Copy} text=${asCommand(call)} label="Copy as stoa call" /></div><${Pre} data-testid="as-stoa">${asCommand(call)}<//>
+    <div class="bar"><${Copy} text=${asCurl(call)} label="Copy as curl" /></div><${Pre} data-testid="as-curl">${asCurl(call)}<//>
     <p class="soft">curl takes the token from <code>$TOKEN</code>: it is the file <code>token</code> of the data folder.</p></details>`;
 }
 

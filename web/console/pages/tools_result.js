@@ -2,7 +2,7 @@
 // beside another.
 import { html, useState } from '../lib/html.js';
 import { signal } from '../lib/html.js';
-import { Badge, Copy, bytes } from '../lib/ui.js';
+import { Badge, Copy, bytes, Pre, Scroll } from '../lib/ui.js';
 import { Tree } from '../lib/json.js';
 
 /** @typedef {{tool: string, args: string, status: number, text: string, ms: number, at: number}} Result */
@@ -30,10 +30,11 @@ export function Shown({ result }) {
       <button type="button" class="small" data-testid="hold" aria-pressed=${other === result} onClick=${() => { held.value = other === result ? null : result; }}>${other === result ? 'Held' : 'Hold to compare'}</button></div>
     ${whole && !whole.success ? html`<div class="trouble" role="alert" data-testid="refusal"><strong>${said(whole.error) || whole.message || `the hub answered ${result.status}`}</strong>${whole.message && said(whole.error) && whole.message !== said(whole.error) ? html`<span>${whole.message}</span>` : null}</div>` : null}
     ${whole?.success && whole.message ? html`<p class="soft">${whole.message}</p>` : null}
-    <div class="bar" role="tablist" aria-label="Result as">${ways.map((w) => html`<button type="button" role="tab" aria-selected=${at === w} data-testid=${'as-' + w} onClick=${() => setHow(w)}>${w}</button>`)}<${Copy} text=${result.text} /></div>
+    <div class="bar"><div class="tabs" role="tablist" aria-label="Result as">${ways.map((w) => html`<button type="button" role="tab" aria-selected=${at === w} data-testid=${'as-' + w} onClick=${() => setHow(w)}>${w}</button>`)}</div>
+      <${Copy} text=${result.text} /></div>
     <div class="json" data-testid="shown">${at === 'tree' ? html`<${Tree} value=${whole === undefined ? result.text : whole?.success ? whole.data : whole} />`
       : at === 'text' ? html`<${Rendered} data=${whole?.success ? whole.data : whole ?? result.text} />`
-      : at === 'compare' && other ? html`<${Compare} one=${other} two=${result} />` : html`<pre>${cut(result.text)}</pre>`}</div></section>`;
+      : at === 'compare' && other ? html`<${Compare} one=${other} two=${result} />` : html`<${Pre}>${cut(result.text)}<//>`}</div></section>`;
 }
 
 /** What an envelope says went wrong. @param {any} error */
@@ -46,17 +47,17 @@ function cut(text) { return text.length > longest ? text.slice(0, longest) + '\n
 function Rendered({ data }) {
   const blocks = Array.isArray(data?.content) ? data.content : Array.isArray(data) && data.every((b) => b && typeof b === 'object' && typeof b.type === 'string') ? data : null;
   if (blocks) return html`${blocks.slice(0, 200).map((/** @type {any} */ b) => html`<${Block} block=${b} />`)}`;
-  if (typeof data === 'string') return html`<pre>${cut(data)}</pre>`;
-  return html`<pre>${cut(JSON.stringify(data, null, 2) ?? '')}</pre>`;
+  if (typeof data === 'string') return html`<${Pre}>${cut(data)}<//>`;
+  return html`<${Pre}>${cut(JSON.stringify(data, null, 2) ?? '')}<//>`;
 }
 
 const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 /** @param {{block: any}} props */
 function Block({ block }) {
-  if (block.type === 'text') return html`<pre>${cut(String(block.text))}</pre>`;
+  if (block.type === 'text') return html`<${Pre}>${cut(String(block.text))}<//>`;
   if (block.type === 'image' && pictures.includes(block.mimeType) && typeof block.data === 'string') return html`<img class="picture" alt="Picture that the tool returned" src=${`data:${block.mimeType};base64,${block.data}`} />`;
-  return html`<pre>${cut(JSON.stringify(block, null, 2))}</pre>`;
+  return html`<${Pre}>${cut(JSON.stringify(block, null, 2))}<//>`;
 }
 
 /** @param {Result} r */
@@ -89,6 +90,6 @@ function Compare({ one, two }) {
   const rows = diff(lines(one), lines(two));
   const changed = rows.filter((r) => r.a !== r.b).length;
   const head = (/** @type {Result} */ r) => `${r.tool} ${r.args.replace(/\s+/g, ' ').slice(0, 80)} · ${Math.round(r.ms)} ms`;
-  return html`<p class="soft" data-testid="differ">${changed ? `${changed} lines differ` : 'They are the same.'}</p><div class="scroll"><table class="diff"><thead><tr><th scope="col">Held: ${head(one)}</th><th scope="col">This: ${head(two)}</th></tr></thead>
-    <tbody>${rows.map((r) => html`<tr class=${r.a === r.b ? '' : 'differs'}><td>${r.a === r.b ? '' : r.a === undefined ? '' : '− '}${r.a ?? ''}</td><td>${r.a === r.b ? '' : r.b === undefined ? '' : '+ '}${r.b ?? ''}</td></tr>`)}</tbody></table></div>`;
+  return html`<p class="soft" data-testid="differ">${changed ? `${changed} lines differ` : 'They are the same.'}</p><${Scroll} class="scroll" label="Comparison"><table class="diff"><thead><tr><th scope="col">Held: ${head(one)}</th><th scope="col">This: ${head(two)}</th></tr></thead>
+    <tbody>${rows.map((r) => html`<tr class=${r.a === r.b ? '' : 'differs'}><td>${r.a === r.b ? '' : r.a === undefined ? '' : '− '}${r.a ?? ''}</td><td>${r.a === r.b ? '' : r.b === undefined ? '' : '+ '}${r.b ?? ''}</td></tr>`)}</tbody></table><//>`;
 }
