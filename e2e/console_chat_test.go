@@ -300,31 +300,3 @@ func TestConsoleChatComesBack(t *testing.T) {
 	c.idle(t, "long", 2)
 	c.until(t, count+"("+quoted(by("user"))+").length === 2 && "+count+"("+quoted(by("assistant"))+").length === 2")
 }
-
-// TestConsoleChatHostile shows what models and tools say as text, whatever it is.
-func TestConsoleChatHostile(t *testing.T) {
-	chromium(t)
-	h, _, dir := chatConsole(t, "0ms")
-	c := openConsole(t, h, "chat/evil")
-	file := filepath.Join(dir, "evil.txt")
-	hostile := "<img src=x onerror=thrown.push(1)><script>thrown.push(2)</script> [x](javascript:thrown.push(3)) [y](https://e.example/\"onclick=thrown.push(4)) \u202egnp\u200b \x1b[31m ![p](https://e.example/p.png)"
-	if err := os.WriteFile(file, []byte(hostile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.say(t, "echo <img src=x onerror=thrown.push(1)> [x](javascript:thrown.push(3)) [fine](https://e.example/a) ![p](https://e.example/p.png)")
-	c.idle(t, "evil", 1)
-	c.say(t, "call file_read path="+file)
-	c.idle(t, "evil", 2)
-	c.click(t, by("call-head"))
-	c.until(t, "document.querySelector("+quoted(by("result"))+")?.innerText.includes('<script>')")
-	if got := c.run(t, `return [document.querySelectorAll('main img, main script, main iframe').length, [...document.querySelectorAll('.thread a')].map((a) => a.href)]`); strings.Contains(got, "javascript") || !strings.HasPrefix(got, "[0,") {
-		t.Errorf("the page has %s", got)
-	}
-	for _, view := range []string{"view-trace", "view-raw"} {
-		c.click(t, by(view))
-		c.until(t, "document.querySelector('main').innerText.includes('onerror')")
-	}
-	if got := c.run(t, `return [document.querySelectorAll('main img, main script').length, document.body.innerText.includes('\u202e')]`); got != "[0,false]" {
-		t.Errorf("the page has %s", got)
-	}
-}

@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,30 +15,27 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
-
-// hostile is text that does something where it is taken for more than text: markup, Markdown, orders to a terminal, and
-// characters that turn what follows around.
-const hostile = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>"'><svg onload=window.pwned=3> [x](javascript:window.pwned=4) ![y](x"onerror="window.pwned=5) ` + "\x1b[31mred\x1b]8;;javascript:window.pwned=6\x07link\x1b]8;;\x07 \u202egnp.exe\u2066\ufeff\u0000 ${window.pwned=7} {{constructor.constructor('window.pwned=8')()}}"
 
 // pagesPeer is a process that misbehaves in what it says.
 func pagesPeer(t *testing.T) server {
 	t.Helper()
-	definition, err := json.Marshal(map[string]any{"name": "odd", "title": hostile, "description": hostile,
-		"inputSchema": map[string]any{"type": "object", "properties": map[string]any{hostile: map[string]any{"type": "string", "description": hostile}}}})
+	definition, err := json.Marshal(map[string]any{"name": "odd", "title": allHostile, "description": allHostile,
+		"inputSchema": map[string]any{"type": "object", "properties": map[string]any{allHostile: map[string]any{"type": "string", "description": allHostile}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": hostile}}})
+	said, err := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": allHostile}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, err := json.Marshal(map[string]any{"code": -32099, "message": hostile})
+	refused, err := json.Marshal(map[string]any{"code": -32099, "message": allHostile})
 	if err != nil {
 		t.Fatal(err)
 	}
-	command, args, env := peer.Command(peer.Spec{Name: hostile, Instructions: hostile, Tools: []peer.Tool{
+	command, args, env := peer.Command(peer.Spec{Name: allHostile, Instructions: allHostile, Tools: []peer.Tool{
 		{Name: "echo"}, {Name: "grow", Behaviour: peer.Do(peer.Notify)}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 10 * time.Minute}},
 		{Name: "odd", RawDefinition: peer.Raw(definition), Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: peer.Raw(said)}},
 		{Name: "rude", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: peer.Raw(refused)}}, {Name: "crash", Behaviour: peer.Do(peer.Crash)},
@@ -47,7 +44,7 @@ func pagesPeer(t *testing.T) server {
 		env[name] = strings.ReplaceAll(value, "${", "$${") // no variable of the config
 	}
 	noise := filepath.Join(t.TempDir(), "noise")
-	if err := os.WriteFile(noise, []byte(hostile+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(noise, []byte(allHostile+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return server{Command: "/bin/sh", Args: append([]string{"-c", `cat '` + noise + `' >&2; exec "$0" "$@"`, command}, args...), Env: env}
@@ -225,6 +222,14 @@ func TestConsoleErrors(t *testing.T) {
 		t.Error("the id that is shown is not that of an error")
 	}
 	c.screens(t, "errors")
+	// The manual is in the hub, for its own version.
+	c.click(t, "section.side "+by("manual"))
+	c.until(t, `location.pathname === '/console/errors/kind/UPSTREAM_LOST' && document.querySelector('[data-testid="advice"]')`)
+	if info := fault.UpstreamLost.Info(); c.text(t, by("meaning")) != info.Meaning || c.text(t, by("advice")) != info.Hint {
+		t.Errorf("the manual says %q and %q", c.text(t, by("meaning")), c.text(t, by("advice")))
+	}
+	c.click(t, by("met"))
+	c.until(t, `location.pathname === '/console/errors' && document.querySelector('main').innerText.includes('The last of UPSTREAM_LOST')`)
 	dir := t.TempDir()
 	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
 	c.click(t, by("export"))
@@ -287,55 +292,8 @@ func TestConsoleSettings(t *testing.T) {
 	c.until(t, `document.querySelector('[data-testid="switch-up"]').innerText === 'Switch on'`)
 }
 
-// TestConsoleHostile shows what a hostile server, client and person may have written on every page, and nothing of it
-// happens: it is all text.
-func TestConsoleHostile(t *testing.T) {
-	set := tools(t)
-	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"log": map[string]any{"level": "debug"}})
-	c := openConsole(t, h, "servers")
-	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"bad","description":`+quoted(hostile)+`,"data":`+string(mustJSON(map[string]any{hostile: hostile, "text": hostile}))+`}`)
-	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"text","data":`+quoted(hostile)+`}`)
-	c.api(t, "POST", "/api/tools/task_start", `{"tool":"up__odd"}`)
-	c.api(t, "POST", "/api/tools/task_start", `{"tool":"up__rude"}`)
-	c.ask(t, "POST", "/api/tools/up__rude", `{}`)
-	c.ask(t, "POST", "/api/tools/up__"+url.PathEscape(hostile), `{}`)
-	c.ask(t, "POST", "/api/tools/up__grow", `{}`)
-	var tasks struct{ Tasks []struct{ Task string } }
-	eventually(t, "the tasks have ended", func() bool {
-		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/tasks", ""), &tasks); err != nil {
-			t.Fatal(err)
-		}
-		return len(tasks.Tasks) == 2 && !strings.Contains(string(c.api(t, "GET", "/api/v1/tasks?status=working", "")), `"task"`)
-	})
-	views := []struct{ path, want string }{
-		{"servers", "up"}, {"servers/up", "onerror"}, {"servers/" + url.PathEscape(hostile), "onerror"},
-		{"agents", "up:odd"}, {"agents/" + tasks.Tasks[0].Task, "onerror"}, {"agents/" + tasks.Tasks[1].Task, "onerror"}, {"agents?upstream=" + url.QueryEscape(hostile), "no such tasks"},
-		{"context?search=" + url.QueryEscape(hostile), "No session"}, {"context/work", "onerror"}, {"context/work/bad", "onerror"}, {"context/work/text", "onerror"}, {"context/" + url.PathEscape(hostile), "onerror"},
-		{"sessions?search=" + url.QueryEscape(hostile), "No session"}, {"logs", "hub is ready"}, {"logs?search=" + url.QueryEscape(hostile), "No record"},
-		{"errors", "rude"}, {"errors/" + url.PathEscape(hostile), "onerror"}, {"settings", "servers.up.command"}, {"settings?search=" + url.QueryEscape(hostile), "No setting"},
-		{url.PathEscape(hostile), "no such view"},
-	}
-	for _, v := range views {
-		c.do(t, chromedp.Navigate("http://"+h.address+"/console/"+v.path))
-		c.until(t, "document.querySelector('main')?.innerText.includes("+quoted(v.want)+")")
-		// Everything that opens is opened, and a moment is given to what would run.
-		c.run(t, `for (const d of document.querySelectorAll('details')) d.open = true;
-			for (const b of document.querySelectorAll('.json [role=tab]')) b.click();
-			await new Promise((r) => requestAnimationFrame(() => setTimeout(r, 50)))`)
-		got := c.run(t, `return {
-			pwned: typeof window.pwned, scripts: document.querySelectorAll('body script, main img, main iframe, main object, main embed').length,
-			links: [...document.querySelectorAll('a')].filter((a) => !/^https?:/.test(a.href)).map((a) => a.href),
-			handlers: [...document.querySelectorAll('*')].flatMap((e) => [...e.attributes]).filter((a) => /^on/.test(a.name)).length,
-			turned: /[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(document.querySelector('main').textContent), thrown: window.thrown }`)
-		if want := `{"pwned":"undefined","scripts":0,"links":[],"handlers":0,"turned":false,"thrown":[]}`; got != want {
-			t.Errorf("%s: %s", v.path, got)
-		}
-	}
-	c.screens(t, "hostile")
-}
-
-// ask asks the hub, past the browser, for what may be refused.
-func (c console) ask(t *testing.T, verb, path, body string) {
+// ask asks the hub, past the browser, for what may be refused, and returns the status.
+func (c console) ask(t *testing.T, verb, path, body string) int {
 	t.Helper()
 	request, err := http.NewRequest(verb, "http://"+c.hub.address+path, strings.NewReader(body))
 	if err != nil {
@@ -347,5 +305,9 @@ func (c console) ask(t *testing.T, verb, path, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response.Body.Close()
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -27,11 +26,7 @@ type console struct {
 // openConsole opens a view of the console the way `stoa console` does: with the token in the address.
 func openConsole(t *testing.T, h hub, path string) console {
 	t.Helper()
-	token, err := os.ReadFile(filepath.Join(h.data, "token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := console{tab: openTab(t, "about:blank"), hub: h, token: strings.TrimSpace(string(token))}
+	c := console{tab: openTab(t, "about:blank"), hub: h, token: ownToken(t, h)}
 	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		window.thrown = [];
 		addEventListener('error', (e) => thrown.push(e.message));
@@ -136,11 +131,8 @@ func (c console) api(t *testing.T, verb, path, body string) []byte {
 func (c console) screens(t *testing.T, name string) {
 	t.Helper()
 	dir := artifacts(t)
-	scheme := func(value string) {
-		c.do(t, act(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}}))
-	}
 	for _, value := range []string{"dark", "light"} {
-		scheme(value)
+		c.scheme(t, value)
 		c.shot(t, filepath.Join(dir, name+"-"+value+".png"))
 	}
 	c.do(t, chromedp.EmulateViewport(380, 800))

@@ -1,0 +1,206 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// view is one address of the console, and how it is told that all of it is shown.
+type view struct {
+	name, path, ready string
+	more              string // what to do there, as a script, so that more is shown
+}
+
+// views are all pages and their main parts on a furnished hub.
+func (f furnished) views() []view {
+	form := `[...document.querySelectorAll('[data-testid^="add/"]')].forEach((b) => b.click()); await new Promise((r) => setTimeout(r, 100));
+		[...document.querySelectorAll('[data-testid^="item/"]')].forEach((b) => b.click());`
+	run := `document.querySelector('[data-testid=run]').click(); while (!document.querySelector('[data-testid=result]')) await new Promise((r) => setTimeout(r, 20));
+		document.querySelector('[data-testid=hold]').click(); document.querySelector('[data-testid=commands]').click(); document.querySelector('[data-testid=calls]').click();`
+	return []view{
+		{"home", "", `document.querySelector('[data-testid=approval]') && document.querySelector('[data-testid=attention] li') && document.querySelectorAll('.plot canvas').length === 2`, ""},
+		{"live", "live", `document.querySelectorAll('[data-testid=live] > *').length > 5`, ""},
+		{"tools", "tools", `document.querySelectorAll('main tbody tr').length > 10`, ""},
+		{"tools-filtered", "tools?filter=order&upstream=shop&risk=read-only&sort=calls", `document.querySelectorAll('main tbody tr').length === 1`, ""},
+		{"tool-form", "tools/shop__order?session=work", `document.querySelector('[data-testid="pick/title"]')`, form},
+		{"tool-result", "tools/shop__count", `document.querySelector('[data-testid=run]')`, run},
+		{"servers", "servers", `document.querySelectorAll('main tbody tr').length >= 3`, ""},
+		{"server", "servers/shop", `document.querySelector('[data-testid=pid]') && document.querySelector('[data-testid=change]')`, ""},
+		{"server-failed", "servers/weather", `document.querySelector('section.side .trouble')`, ""},
+		{"agents", "agents", `document.querySelector('[data-testid=task]')`, ""},
+		{"task", "agents/" + f.task, `document.querySelector('[data-testid=result]')`, ""},
+		{"context", "context", `document.querySelector('[data-testid=session-work]')`, ""},
+		{"context-session", "context/work", `document.querySelector('[data-testid=value-report]')`, ""},
+		{"context-value", "context/work/report", `document.querySelector('[data-testid=preview] .json') && document.querySelector('[data-testid=used-by]')`, `document.querySelector('[data-testid=edit]').click(); while (!document.querySelector('[data-testid=editor]')) await new Promise((r) => setTimeout(r, 20));`},
+		{"plans", "plans", `document.querySelectorAll('main tbody tr').length >= 2`, ""},
+		{"plan-new", "plans/new", `document.querySelector('[data-testid=plan-text]')`, ""},
+		{"plan-timeline", "plans/" + f.run + "?view=timeline", `document.querySelector('[data-testid=timeline]')`, ""},
+		{"plan-table", "plans/" + f.run + "?view=table", `document.querySelectorAll('main tbody tr').length === 4`, ""},
+		{"plan-values", "plans/" + f.run + "?view=values", `document.querySelector('main .json')`, ""},
+		{"chat-new", "chat", `document.querySelector('[data-testid=talk]') && document.querySelector('[data-testid=message]')`, ""},
+		{"chat", "chat/trip", `document.querySelectorAll('[data-testid=call]').length >= 2 && document.querySelector('[data-testid=meter]')`, `document.querySelector('[data-testid=call-head]').click();`},
+		{"chat-trace", "chat/trip?view=trace", `document.querySelectorAll('[data-testid=turn]').length >= 2`, ""},
+		{"chat-raw", "chat/trip?view=raw", `document.querySelectorAll('[data-testid=raw] li').length > 5`, ""},
+		{"errors", "errors", `document.querySelector('[data-testid=group-TIMEOUT]') && document.querySelector('[data-testid=error]')`, ""},
+		{"error", "errors/" + f.failure, `document.querySelector('section.side .facts')`, ""},
+		{"error-codes", "errors/kind", `document.querySelectorAll('main tbody tr').length > 30`, ""},
+		{"error-code", "errors/kind/TIMEOUT", `document.querySelector('[data-testid=meaning]') && document.querySelector('[data-testid=met]')`, ""},
+		{"logs", "logs", `document.querySelectorAll('.log li').length > 5`, ""},
+		{"sessions", "sessions", `document.querySelector('[data-testid=session-work]')`, `document.querySelector('[data-testid=end-work]').click();`},
+		{"settings", "settings", `document.querySelectorAll('main tbody tr').length > 20 && document.querySelector('[data-testid=switch-shop]')`, ""},
+		{"settings-set", "settings?set=yes", `document.querySelector('main').innerText.includes('servers.shop')`, ""},
+	}
+}
+
+// TestConsoleAccess opens every view of the console by its address alone and holds it to WCAG 2 AA, light, dark and narrow;
+// walks over it by Tab; and keeps pictures of it.
+func TestConsoleAccess(t *testing.T) {
+	set := tools(t)
+	f := furnish(t, set)
+	axe, err := os.ReadFile(filepath.Join(set.modules, "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openConsole(t, f.hub, "")
+	for _, source := range []string{string(axe), watchClicks} {
+		c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: source}))
+	}
+	// Whoever shows Home can be asked; the call waits while the other pages are looked at.
+	c.until(t, "document.querySelector('[data-testid=up]')")
+	c.waiting(t, "/api/tools/shop__refund?session=work", `{"order":"A-1042","cents":1999}`)
+	c.until(t, "document.querySelector('[data-testid=approval]')")
+	for _, v := range f.views() {
+		t.Run(v.name, func(t *testing.T) {
+			c.visit(t, v)
+			c.walk(t)
+			c.checked(t, "light", everyRule)
+			c.picture(t, v.name+"-light")
+			c.scheme(t, "dark")
+			c.checked(t, "dark", contrastRules)
+			c.picture(t, v.name+"-dark")
+			c.scheme(t, "light")
+			c.do(t, chromedp.EmulateViewport(380, 800))
+			c.checked(t, "narrow", layoutRules)
+			c.picture(t, v.name+"-narrow")
+			if wide := c.run(t, wider); wide != "[]" {
+				t.Errorf("on a screen of 380 px these are wider: %s", wide)
+			}
+			c.do(t, chromedp.EmulateViewport(1280, 900))
+			c.quiet(t)
+		})
+	}
+	for _, path := range []string{"nope", "servers/nope", "tools/nope", "agents/nope", "context/nope", "context/work/nope", "plans/nope", "errors/nope", "errors/kind/NOPE", "live/987654321",
+		"logs/nope", "sessions/nope", "settings/nope", "servers/shop/nope", "context/work/report/nope", "errors/kind/TIMEOUT/nope"} {
+		t.Run("unknown "+path, func(t *testing.T) {
+			c.visit(t, view{path: path, ready: `/no such|There is no|does not|unknown|not known|nothing|is not/i.test(document.querySelector('main')?.innerText)`})
+			c.checked(t, "light", everyRule)
+		})
+	}
+}
+
+// visit loads a view as if its address had been sent to somebody.
+func (c console) visit(t *testing.T, v view) {
+	t.Helper()
+	c.do(t, chromedp.Navigate("http://"+c.hub.address+"/console/"+v.path))
+	c.until(t, v.ready)
+	if v.more != "" {
+		c.run(t, v.more)
+	}
+}
+
+const (
+	everyRule     = `{runOnly: {type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}}`
+	contrastRules = `{runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}}`
+	layoutRules   = `{runOnly: {type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}, rules: {'color-contrast': {enabled: false}}}`
+
+	// wider finds what makes the page scroll sideways.
+	wider = `if (document.documentElement.scrollWidth <= 380) return [];
+		return [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > 381 && !e.closest('.scroll, pre')).slice(0, 5).map((e) => e.outerHTML.slice(0, 120));`
+)
+
+// checked has axe look at what is shown.
+func (c console) checked(t *testing.T, how, rules string) {
+	t.Helper()
+	var found []struct {
+		ID, Help string
+		Where    []string
+	}
+	got := c.run(t, `await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+		const {violations} = await axe.run(document, {...`+rules+`, resultTypes: ['violations'], iframes: false});
+		return violations.map((v) => ({id: v.id, help: v.help, where: v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + ' | ' + [...n.any, ...n.all, ...n.none].map((x) => x.message).join('; ').slice(0, 200))}));`)
+	if err := json.Unmarshal([]byte(got), &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range found {
+		t.Errorf("%s: %s: %s\n\t%s", how, v.ID, v.Help, strings.Join(v.Where, "\n\t"))
+	}
+}
+
+// watchClicks notes which elements do something when they are clicked.
+const watchClicks = `window.clicked = new Set();
+	const listen = EventTarget.prototype.addEventListener;
+	EventTarget.prototype.addEventListener = function (type, ...rest) { if (type === 'click' && this instanceof Element) clicked.add(this); return listen.call(this, type, ...rest); };`
+
+// walk goes over the view by Tab: it comes to everything that can be used, in the order in which it is read, and where
+// it is can be seen.
+func (c console) walk(t *testing.T) {
+	t.Helper()
+	var n int
+	if err := json.Unmarshal([]byte(c.run(t, `
+		window.usable = (e) => !e.disabled && e.checkVisibility({visibilityProperty: true}) && e.getClientRects().length > 0;
+		window.trail = [];
+		addEventListener('focusin', ({target}) => { const s = getComputedStyle(target); trail.push({target, seen: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 1}); });
+		window.wanted = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter((e) => e.tabIndex >= 0 && usable(e));
+		wanted[0].focus();
+		return wanted.length`)), &n); err != nil {
+		t.Fatal(err)
+	}
+	c.do(t, chromedp.KeyEvent(strings.Repeat(kb.Tab, n+10)))
+	got := c.run(t, `const name = (e) => (e.outerHTML || '').slice(0, 140), out = {};
+		const end = trail.findIndex((s, i) => i > 0 && s.target === wanted[0]);
+		const way = end > 0 ? trail.slice(0, end) : trail;
+		out.first = wanted[0].className;
+		out.missed = wanted.filter((e) => e.isConnected && usable(e) && !way.some((s) => s.target === e)).map(name);
+		out.back = way.filter((s, i) => i > 0 && s.target.isConnected && way[i - 1].target.isConnected && !(way[i - 1].target.compareDocumentPosition(s.target) & Node.DOCUMENT_POSITION_FOLLOWING)).map((s) => name(s.target));
+		out.unseen = way.slice(1).filter((s) => !s.seen).map((s) => name(s.target));
+		out.mouse = [...clicked].filter((e) => e.isConnected && usable(e) && e.tabIndex < 0 && !e.closest('.plot')).map(name);
+		document.activeElement?.blur();
+		for (const e of [document.documentElement, ...document.querySelectorAll('.side')]) e.scrollTo(0, 0);
+		return out`)
+	if got != `{"first":"skip","missed":[],"back":[],"unseen":[],"mouse":[]}` {
+		t.Errorf("by Tab: %s", strings.NewReplacer(`\u003c`, "<", `","`, "\",\n\t\"").Replace(got))
+	}
+}
+
+// scheme chooses light or dark.
+func (c console) scheme(t *testing.T, value string) {
+	t.Helper()
+	c.do(t, act(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}}))
+}
+
+// picture keeps what is shown, with what one would scroll to.
+func (c console) picture(t *testing.T, name string) {
+	t.Helper()
+	var size [3]int64
+	if err := json.Unmarshal([]byte(c.run(t, "return [innerWidth, innerHeight, Math.min(2000, Math.max(innerHeight, document.documentElement.scrollHeight, ...[...document.querySelectorAll('.side')].map((e) => e.getBoundingClientRect().top + scrollY + e.scrollHeight + 40)))]")), &size); err != nil {
+		t.Fatal(err)
+	}
+	c.do(t, chromedp.EmulateViewport(size[0], size[2]))
+	c.run(t, "await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
+	taken, err := chromedp.Run(c.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(artifacts(t), "page-"+name+".png"), taken, 0o644)
+	}
+	c.do(t, chromedp.EmulateViewport(size[0], size[1]))
+	if err != nil {
+		t.Errorf("picture of %s: %v", name, err)
+	}
+}

@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// hostiles are texts that do something where they are taken for more than text. Whatever of them is run calls pwned,
+// and whatever is loaded is of evil.example.
+var hostiles = []struct{ name, text string }{
+	{"markup", `<img src=https://evil.example/a onerror="pwned(1)"><script>pwned(2)</script><iframe src="https://evil.example/f"></iframe><b id=marked>`},
+	{"attributes", `"'> onmouseover=pwned(3) autofocus onfocus=pwned(4) style="background:url(https://evil.example/b)" x="`},
+	{"svg", `<svg onload=pwned(5)><image href="https://evil.example/s.png"/><script>pwned(6)</script></svg><math><mi xlink:href="javascript:pwned(7)">`},
+	{"style", `<style>@import url(https://evil.example/c.css);body{display:none}</style><link rel=stylesheet href=https://evil.example/l.css><base href=https://evil.example/>`},
+	{"markdown", "[click](javascript:pwned(8)) ![p](https://evil.example/p.png) <https://evil.example/auto> [d](data:text/html,<script>pwned(9)</script>) [q](https://evil.example/\"onclick=pwned(10)) [v](vbscript:pwned(11))\n\n[r]: javascript:pwned(12)\n[r]"},
+	{"template", "${pwned(13)} {{constructor.constructor('pwned(14)')()}} <%= pwned(15) %> `+pwned(16)+`"},
+	{"terminal", "\x1b[31mpwned red\x1b]8;;javascript:pwned(17)\x07link\x1b]8;;\x07\x1b[2J\u009b31m\x1bP+q\x1b\\"},
+	{"turned", "pwned \u202egnp.exe\u202c \u2066\u2067\u2068x\u2069 \u200e\u200f\u061c"},
+	{"unseen", "pw\u200bned \u2060\ufeff\u00ad\u0000\u0007\u007f \U000e0041\U000e0042 a\u2028b\u2029c \r\rd"},
+	{"long", strings.Repeat("pwned_", 400)},
+}
+
+// allHostile is every one of them, in one text.
+var allHostile = func() string {
+	var all []string
+	for _, h := range hostiles {
+		all = append(all, h.text)
+	}
+	return strings.Join(all, " ")
+}()
+
+// hostileSpec is a server all of whose words are hostile: each text in a tool of its own, and all of them in what it
+// says of itself.
+func hostileSpec() peer.Spec {
+	spec := peer.Spec{Name: allHostile, Instructions: allHostile, Tools: []peer.Tool{
+		{Name: "grow", Behaviour: peer.Do(peer.Notify)}, {Name: "crash", Behaviour: peer.Do(peer.Crash)}, {Name: "asked"},
+	}}
+	raw := func(v any) peer.Raw { return peer.Raw(mustJSON(v)) }
+	object := func(text string) map[string]any {
+		return map[string]any{"type": "object", "title": text, "description": text, "required": []string{text}, "properties": map[string]any{
+			text:     map[string]any{"type": "string", "title": text, "description": text, "default": text, "pattern": "."},
+			"choice": map[string]any{"enum": []string{text, "other"}, "default": text},
+			"fixed":  map[string]any{"const": text},
+			"one":    map[string]any{"anyOf": []any{map[string]any{"title": text, "type": "string"}, map[string]any{"type": "object", "properties": map[string]any{text: map[string]any{}}}}},
+			"list":   map[string]any{"type": "array", "items": map[string]any{"type": "string", "title": text}},
+		}}
+	}
+	for i, h := range hostiles {
+		said := map[string]any{"structuredContent": map[string]any{h.text: h.text}, "content": []any{
+			map[string]any{"type": "text", "text": h.text},
+			map[string]any{"type": "image", "mimeType": "image/svg+xml", "data": "PHN2ZyBvbmxvYWQ9InB3bmVkKDE4KSIgeG1sbnM9Imh0dHA6Ly93d3cudzMub3JnLzIwMDAvc3ZnIi8+"},
+			map[string]any{"type": "image", "mimeType": h.text, "data": h.text},
+			map[string]any{"type": "resource_link", "uri": "javascript:pwned(19)", "name": h.text, "title": h.text},
+			map[string]any{"type": "resource", "resource": map[string]any{"uri": "https://evil.example/r", "mimeType": "text/html", "text": h.text}},
+		}}
+		name := fmt.Sprint("odd", i)
+		spec.Tools = append(spec.Tools,
+			peer.Tool{Name: name, RawDefinition: raw(map[string]any{"name": name, "title": h.text, "description": h.text, "inputSchema": object(h.text), "annotations": map[string]any{"title": h.text}}), Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: raw(said)}},
+			peer.Tool{Name: fmt.Sprint("no", i), Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: raw(map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": h.text}}})}},
+			peer.Tool{Name: fmt.Sprint("rude", i), Behaviour: peer.Behaviour{Kind: peer.Error, Raw: raw(map[string]any{"code": -32099, "message": h.text, "data": map[string]any{h.text: h.text}})}},
+			peer.Tool{Name: h.text, Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: raw(said)}})
+	}
+	return spec
+}
+
+// hostileHub is a hub to which everybody has said hostile things.
+type hostileHub struct {
+	console
+	tasks          []string
+	run, errorPath string
+}
+
+func startHostile(t *testing.T, set toolset) hostileHub {
+	t.Helper()
+	chromium(t)
+	dir := t.TempDir()
+	command, args, env := peer.Command(hostileSpec())
+	for name, value := range env {
+		env[name] = strings.ReplaceAll(value, "${", "$${") // no variable of the config
+	}
+	noise := filepath.Join(dir, "noise")
+	if err := os.WriteFile(noise, []byte(allHostile+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up := server{Command: "/bin/sh", Args: append([]string{"-c", `cat '` + noise + `' >&2; exec "$0" "$@"`, command}, args...), Env: env}
+	h := startHub(t, set, map[string]server{"up": up}, map[string]any{
+		"log":     map[string]any{"level": "debug"},
+		"modules": map[string]any{"file": map[string]any{"roots": []string{dir}}},
+		"models":  map[string]any{"default": "told", "told": map[string]any{"provider": "script", "pace": "0ms"}},
+		"chat":    map[string]any{"approvals": map[string]any{"default": "allow", "rules": []any{map[string]any{"tools": []string{"up__asked"}, "action": "ask", "reason": strings.ReplaceAll(allHostile, "${", "$${")}}}},
+		"policy":  map[string]any{"rules": []any{map[string]any{"tools": []string{"up:asked"}, "action": "ask", "reason": strings.ReplaceAll(allHostile, "${", "$${")}}},
+	})
+	b := hostileHub{console: console{hub: h, token: ownToken(t, h)}}
+	b.fill(t, noise)
+	return b
+}
+
+// fill brings the texts to every place where something of others is shown.
+func (b *hostileHub) fill(t *testing.T, file string) {
+	t.Helper()
+	all := string(mustJSON(allHostile))
+	b.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"bad","description":`+all+`,"data":`+string(mustJSON(map[string]any{allHostile: allHostile, "text": allHostile}))+`}`)
+	b.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"text","data":`+all+`}`)
+	b.ask(t, "POST", "/api/tools/context_add?session="+url.QueryEscape(hostiles[0].text), `{"name":"v","data":1}`)
+	for i, h := range hostiles {
+		b.ask(t, "POST", fmt.Sprint("/api/tools/up__no", i), `{}`)
+		b.ask(t, "POST", fmt.Sprint("/api/tools/up__rude", i), string(mustJSON(map[string]any{h.text: h.text})))
+		b.ask(t, "POST", "/api/tools/up__"+url.PathEscape(h.text), `{}`)
+		b.tell(t, fmt.Sprint("evil", i), "echo "+h.text)
+		b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": fmt.Sprint("up__rude", i), "arguments": map[string]any{h.text: h.text}})))
+	}
+	b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": "up__odd0", "arguments": map[string]any{hostiles[0].text: hostiles[0].text}})))
+	b.ask(t, "POST", "/api/tools/up__grow", `{}`)
+	b.ask(t, "POST", "/api/tools/up__crash", `{}`)
+	b.tell(t, "evil", "call file_read path="+file)
+	b.tell(t, "evil", "call up__rude0 "+string(mustJSON(map[string]any{hostiles[0].text: allHostile})))
+	var begun struct{ Run struct{ ID string } }
+	plan := mustJSON(map[string]any{"plan": map[string]any{"title": allHostile[:200], "steps": []any{
+		map[string]any{"id": "first", "tool": "up__rude0", "retries": 0, "args": map[string]any{"x": allHostile}},
+		map[string]any{"id": "second", "tool": "up__odd0", "after": []string{"first"}, "args": map[string]any{hostiles[0].text: allHostile}}}}})
+	if err := json.Unmarshal(b.api(t, "POST", "/api/v1/runs", string(plan)), &begun); err != nil {
+		t.Fatal(err)
+	}
+	b.run = begun.Run.ID
+	eventually(t, "the tasks have ended and the errors are kept", func() bool {
+		var tasks struct{ Tasks []struct{ Task string } }
+		var book struct{ Last []struct{ ID string } }
+		if json.Unmarshal(b.api(t, "GET", "/api/v1/tasks", ""), &tasks) != nil || json.Unmarshal(b.api(t, "GET", "/api/v1/errors", ""), &book) != nil {
+			t.Fatal("no JSON")
+		}
+		b.tasks = nil
+		for _, one := range tasks.Tasks {
+			b.tasks = append(b.tasks, one.Task)
+		}
+		if len(book.Last) > 0 {
+			b.errorPath = "errors/" + book.Last[0].ID
+		}
+		return len(b.tasks) > len(hostiles) && len(book.Last) > len(hostiles) && !strings.Contains(string(b.api(t, "GET", "/api/v1/tasks?status=working", "")), `"task"`)
+	})
+}
+
+// tell says something in a conversation; one who talks too fast is told to wait.
+func (b *hostileHub) tell(t *testing.T, session, text string) {
+	t.Helper()
+	eventually(t, "the hub listens", func() bool {
+		return b.ask(t, "POST", "/api/chat", string(mustJSON(map[string]any{"sessionId": session, "text": text}))) == http.StatusOK
+	})
+}
+
+// views are where the texts are shown, and a word of what must be there.
+func (b *hostileHub) views() []view {
+	says := func(text string) string {
+		return "document.querySelector('main')?.innerText.includes(" + quoted(text) + ")"
+	}
+	esc := url.PathEscape(allHostile[:600])
+	views := []view{
+		{path: "live", ready: says("up:rude0")}, {path: "live?search=" + esc, ready: says("record")},
+		{path: "tools?upstream=up", ready: says("pwned(1)")}, {path: "tools?filter=" + esc, ready: says("No tool")}, {path: "tools/" + esc, ready: says("pwned(1)")},
+		{path: "servers", ready: says("up")}, {path: "servers/up", ready: says("pwned(1)")}, {path: "servers/" + esc, ready: says("pwned(1)")},
+		{path: "agents", ready: says("up:rude0")}, {path: "agents?upstream=" + esc, ready: says("no such tasks")}, {path: "agents/" + b.tasks[0], ready: says("up")},
+		{path: "context?search=" + esc, ready: says("No session")}, {path: "context/work", ready: says("pwned(1)")}, {path: "context/work/bad", ready: says("pwned(1)")},
+		{path: "context/work/text", ready: says("pwned(1)")}, {path: "context/" + esc, ready: says("pwned(1)")},
+		{path: "plans", ready: says("pwned(1)")}, {path: "plans/" + b.run, ready: says("pwned(1)")}, {path: "plans/" + b.run + "?step=first", ready: says("pwned(1)")},
+		{path: "plans/" + b.run + "?view=table", ready: says("first")}, {path: "plans/" + b.run + "?view=values", ready: says("pwned(1)")},
+		{path: "chat", ready: "document.querySelector('[data-testid=talk]')"}, {path: "chat/evil", ready: "document.querySelectorAll('[data-testid=call]').length === 2"},
+		{path: "chat/evil?view=trace", ready: says("pwned(1)")}, {path: "chat/evil?view=raw", ready: says("pwned(1)")},
+		{path: "errors", ready: says("pwned(1)")}, {path: b.errorPath, ready: "document.querySelector('section.side .facts')"}, {path: "errors/" + esc, ready: says("pwned(1)")}, {path: "errors/kind/" + esc, ready: says("no such code")},
+		{path: "logs", ready: says("hub is ready")}, {path: "logs?search=" + esc, ready: says("No record")},
+		{path: "sessions", ready: says("work")}, {path: "sessions?search=" + esc, ready: says("No session")},
+		{path: "settings", ready: says("servers.up.command")}, {path: "settings?search=" + esc, ready: says("No setting")}, {path: esc, ready: says("no such view")},
+	}
+	runs := "document.querySelector('[data-testid=run]').click(); while (!document.querySelector('[data-testid=result]')) await new Promise((r) => setTimeout(r, 20)); document.querySelector('[data-testid=as-text]').click();"
+	for i := range hostiles {
+		views = append(views, view{path: fmt.Sprint("tools/up__odd", i), ready: "document.querySelector('[data-testid=run]')", more: runs},
+			view{path: fmt.Sprint("chat/evil", i), ready: "document.querySelector('[data-testid=assistant]')"})
+	}
+	return views
+}
+
+// TestConsoleHostile shows what hostile servers, models, clients and people may have written, at every place where the
+// console shows it, and nothing of it happens: it is all text, and all of it can be seen.
+func TestConsoleHostile(t *testing.T) {
+	set := tools(t)
+	b := startHostile(t, set)
+	c := openConsole(t, b.hub, "")
+	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `window.hits = []; window.pwned = (n) => hits.push(n);
+		for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => { hits.push(name); return null; };`}))
+	c.do(t, act(network.Enable, network.EnableParams{}))
+	requests := chromedp.Events(c.ctx, network.RequestWillBeSent)
+	foreign := make(chan []string, 1)
+	go func() {
+		var bad []string
+		for r, err := range requests {
+			if err != nil || strings.HasSuffix(r.Request.URL, "/healthz?last") {
+				break
+			}
+			if at, err := url.Parse(r.Request.URL); err != nil || at.Host != b.hub.address && at.Scheme != "data" && at.Scheme != "blob" && !strings.HasPrefix(r.Request.URL, "about:") {
+				bad = append(bad, r.Request.URL)
+			}
+		}
+		foreign <- bad
+	}()
+	// A call that waits for somebody, on the page where it is decided.
+	c.do(t, chromedp.Navigate("http://"+b.hub.address+"/console/"))
+	c.until(t, "document.querySelectorAll('.plot canvas').length === 2")
+	b.waiting(t, "/api/tools/up__asked", string(mustJSON(map[string]any{allHostile: allHostile})))
+	c.until(t, "document.querySelector('[data-testid=approval]')?.innerText.includes('pwned(1)')")
+	c.harmless(t, "home")
+	b.waiting(t, "/api/chat", string(mustJSON(map[string]any{"sessionId": "evilask", "text": "call up__asked " + string(mustJSON(map[string]any{allHostile: allHostile}))})))
+	c.visit(t, view{path: "chat/evilask", ready: "document.querySelector('[data-testid=approval]')?.innerText.includes('pwned(1)')", more: "document.querySelector('[data-testid=edit]').click()"})
+	c.harmless(t, "chat/evilask")
+	for _, v := range b.views() {
+		c.visit(t, v)
+		c.harmless(t, v.path)
+	}
+	c.visit(t, view{path: "tools/up__odd0", ready: "document.querySelector('[data-testid=run]')"})
+	c.picture(t, "hostile-light")
+	c.run(t, "await fetch('/healthz?last')")
+	select {
+	case bad := <-foreign:
+		if len(bad) > 0 {
+			t.Errorf("asked elsewhere: %s", slices.Compact(bad))
+		}
+	case <-time.After(browserDeadline):
+		t.Error("the browser does not tell what it asks for")
+	}
+}
+
+// harmless opens what can be opened, moves over it, and looks whether anything came of it.
+func (c console) harmless(t *testing.T, path string) {
+	t.Helper()
+	got := c.run(t, `for (let i = 0; i < 3; i++) {
+			for (const d of document.querySelectorAll('main details:not([open])')) d.open = true;
+			await new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
+		}
+		for (const b of document.querySelectorAll('main .json [role=tab], main [data-testid^="add/"]')) b.click();
+		for (const e of document.querySelectorAll('main *')) { e.dispatchEvent(new MouseEvent('mouseover', {bubbles: true})); }
+		await new Promise((r) => requestAnimationFrame(() => setTimeout(r, 30)));
+		const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/u;
+		const all = [...document.querySelectorAll('*')];
+		const unseen = [...document.querySelectorAll('main, nav')].flatMap((e) => { const m = hidden.exec(e.textContent); return m ? [e.textContent.slice(Math.max(0, m.index - 40), m.index + 10)] : []; });
+		for (const e of all) for (const n of ['title', 'aria-label', 'placeholder', 'alt']) if (hidden.test(e.getAttribute(n) || '')) unseen.push(n + ' of ' + e.tagName);
+		if (hidden.test(document.title)) unseen.push('the title');
+		return {hits, unseen,
+			made: [...document.querySelectorAll('body script, main iframe, main object, main embed, main style, main link, main base, main math, main image, #marked, main img:not([src^="data:image/"])')].map((e) => e.outerHTML.slice(0, 100)),
+			pictures: [...document.querySelectorAll('main img')].filter((e) => !/^data:image\/(png|jpeg|gif|webp);/.test(e.src)).length,
+			links: [...document.querySelectorAll('a')].filter((a) => !/^https?:/.test(a.href)).map((a) => a.href),
+			handlers: all.flatMap((e) => [...e.attributes]).filter((a) => /^on/.test(a.name) || a.name === 'style' && /evil/.test(a.value)).length,
+			gone: getComputedStyle(document.body).display === 'none', thrown}`)
+	if want := `{"hits":[],"unseen":[],"made":[],"pictures":0,"links":[],"handlers":0,"gone":false,"thrown":[]}`; got != want {
+		t.Errorf("%.200s: %s", path, got)
+	}
+}
