@@ -10,6 +10,9 @@ SHELL := /bin/bash
 GO ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# What tests leave for people to look at: pictures of every page of the console, and of what failed.
+export STOA_ARTIFACTS ?= $(CURDIR)/artifacts
+
 # Go says 0 where there is no C compiler, and the race detector needs one.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 TIMEOUT ?= 20m
@@ -123,4 +126,4 @@ soak: tools
 	$(MAKE) bench BENCHCOUNT=10
 
 clean:
-	rm -rf bin dist .tools
+	rm -rf bin dist artifacts .tools
