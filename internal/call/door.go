@@ -19,6 +19,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -55,6 +56,7 @@ type Call struct {
 type Options struct {
 	Metrics  *obs.Metrics
 	Events   *event.Bus
+	Raw      *exchange.Ring // of what passes while somebody watches
 	Book     *incident.Book // of what went wrong
 	Tracer   *obs.Tracer
 	Sessions *session.Registry
@@ -69,6 +71,7 @@ type Door struct {
 	metrics  *obs.Metrics
 	log      *slog.Logger // nil: none
 	events   *event.Bus
+	raw      *exchange.Ring
 	book     *incident.Book
 	tracer   *obs.Tracer
 	sessions *session.Registry
@@ -85,7 +88,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
 	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d
@@ -162,10 +165,13 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 			d.extend(o, t)
 		}
 	}
-	if isTool && d.events != nil && d.events.Watched() {
+	if d.events != nil && d.events.Watched() {
 		d.begin(c, t, o)
 	}
 	resp, err := c.Upstream.Do(ctx, o, meta)
+	if t.raw != nil {
+		t.answered(resp, err)
+	}
 	if err != nil || !isTool || resp.Result == nil {
 		return resp, err
 	}
@@ -218,6 +224,9 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 		d.tell(ctx, level, c, tool, kind, err, took)
 	}
 	if d.events != nil {
+		if t.raw != nil || err != nil {
+			d.end(c, t, tool, kind, err, took)
+		}
 		r := event.Record{Type: event.CallDone, Level: eventLevel(kind), Tool: tool, Kind: kind, Bytes: len(resp.Result), TookUS: took.Microseconds()}
 		record(&r, c, t)
 		d.events.Emit(r)

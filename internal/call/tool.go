@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -14,22 +15,23 @@ import (
 
 // tooled is what a call of a tool has besides the request.
 type tooled struct {
-	call     string           // the call's name
-	above    []string         // the calls that it comes of
-	session  *session.Session // what the request is bound to, if that matters; nil for none
-	args     []byte           // as the upstream gets them
-	changed  bool             // they are not as they came
-	used     []session.Used   // what references stood for
-	saveAs   string           // the name to keep the result under
-	saved    string           // the name that it was kept under
-	dry      bool             // nothing is to be made, and nobody asked
-	pins     []session.Used   // what references stood for in the round before, or when a person was asked
-	waited   time.Duration    // for a person
-	approved bool             // by a person, in this round or one before
-	edited   []byte           // the arguments that the person wants in place of the caller's; nil for none
-	resumed  bool             // the request continues a call whose state we wrapped
-	span     *obs.Span        // of the call; nil for none
-	state    []byte           // then: the upstream's own requestState, raw; nil if it gave none
+	call     string              // the call's name; of other requests, only while somebody watches
+	raw      *exchange.Recording // of what passes; nil for none
+	above    []string            // the calls that it comes of
+	session  *session.Session    // what the request is bound to, if that matters; nil for none
+	args     []byte              // as the upstream gets them
+	changed  bool                // they are not as they came
+	used     []session.Used      // what references stood for
+	saveAs   string              // the name to keep the result under
+	saved    string              // the name that it was kept under
+	dry      bool                // nothing is to be made, and nobody asked
+	pins     []session.Used      // what references stood for in the round before, or when a person was asked
+	waited   time.Duration       // for a person
+	approved bool                // by a person, in this round or one before
+	edited   []byte              // the arguments that the person wants in place of the caller's; nil for none
+	resumed  bool                // the request continues a call whose state we wrapped
+	span     *obs.Span           // of the call; nil for none
+	state    []byte              // then: the upstream's own requestState, raw; nil if it gave none
 }
 
 // change makes o what the upstream is to get.

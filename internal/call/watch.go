@@ -1,10 +1,13 @@
 package call
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/session"
@@ -14,7 +17,7 @@ import (
 // record fills in what all records of a call have: what it is and which values
 // it used, but nothing of what passes.
 func record(r *event.Record, c *Call, t *tooled) {
-	r.Call, r.Principal, r.Upstream, r.Agent = t.call, c.Req.Client.Principal.Name, c.Upstream.Name(), c.Req.Asked.Agent
+	r.Call, r.Principal, r.Upstream, r.Agent, r.Method = t.call, c.Req.Client.Principal.Name, c.Upstream.Name(), c.Req.Asked.Agent, c.Req.Method
 	if n := len(t.above); n > 0 {
 		r.Parent = t.above[n-1]
 	}
@@ -47,24 +50,34 @@ func eventLevel(kind string) string {
 	return event.Warning
 }
 
-// toolName is what records call the tool of a call.
+// toolName is what records call the tool of a call; of other requests it is
+// the method.
 func toolName(c *Call, o *mcp.Outgoing) string {
-	if c.Item != nil {
+	switch {
+	case c.Item != nil && c.Item.Kind == catalog.Tool:
 		return c.Item.Name
+	case c.Req.Method == "tools/call":
+		return o.Name
 	}
-	return o.Name
+	return c.Req.Method
 }
 
 // begin tells those who watch that a call goes to its upstream, and from then on
-// how far it has come.
+// how far it has come; and keeps what passes.
 func (d *Door) begin(c *Call, t *tooled, o *mcp.Outgoing) {
+	if t.call == "" {
+		t.call = d.names.next()
+	}
 	r := event.Record{Type: event.CallStarted}
 	record(&r, c, t)
 	r.Level, r.Tool, r.Bytes = event.Debug, toolName(c, o), len(t.args)
+	if t.raw = d.raw.Begin(headOf(&r)); t.raw != nil {
+		o.Tap = tapTo(t.raw)
+	}
 	d.events.Emit(r)
 	if o.Stream != nil {
 		r.Type, r.Bytes, r.Data = event.CallProgress, 0, nil
-		o.Stream = &watched{Stream: o.Stream, events: d.events, r: r}
+		o.Stream = &watched{Stream: o.Stream, events: d.events, raw: t.raw, r: r}
 	}
 }
 
@@ -75,6 +88,7 @@ const progressEvery = 250 * time.Millisecond
 type watched struct {
 	mcp.Stream
 	events *event.Bus
+	raw    *exchange.Recording
 	r      event.Record
 
 	mu   sync.Mutex
@@ -90,6 +104,7 @@ type Progress struct {
 }
 
 func (w *watched) Notify(method string, params []byte) {
+	w.raw.Add(exchange.Notification, method, params)
 	w.Stream.Notify(method, params)
 	if method != mcp.NoteProgress {
 		return
@@ -107,6 +122,20 @@ func (w *watched) Notify(method string, params []byte) {
 	r.Time = now
 	r.Data = Progress{Progress: number(wire.Get(params, "progress")), Total: number(wire.Get(params, "total")), Count: n}
 	w.events.Emit(r)
+}
+
+func (w *watched) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
+	w.raw.Add(exchange.Question, method, params)
+	resp, err := w.Stream.Ask(ctx, method, params)
+	switch {
+	case err != nil:
+		w.raw.Add(exchange.Answer, method, fault.Of(err).Wire(true))
+	case resp.Error != nil:
+		w.raw.Add(exchange.Answer, method, resp.Error)
+	default:
+		w.raw.Add(exchange.Answer, method, resp.Result)
+	}
+	return resp, err
 }
 
 var _ mcp.Stream = (*watched)(nil)

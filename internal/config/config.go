@@ -44,6 +44,7 @@ type Config struct {
 	Policy       Policy
 	Log          Log
 	Telemetry    Telemetry
+	Console      Console
 	Sections     Sections
 
 	trace *trace // where each value came from; nil for a Config made by hand
@@ -102,11 +103,16 @@ type Telemetry struct {
 	Service  string                   // what this hub is called in traces
 }
 
+// Console says what people who watch the hub are shown.
+type Console struct {
+	Exchanges bool // keep what passes while somebody watches
+}
+
 // Sections are the parts that other packages decode; here they are only
 // checked to be what they should be at the top (an object, mostly). nil: not
 // given.
 type Sections struct {
-	Plans, Console json.RawMessage
+	Plans json.RawMessage
 }
 
 // Server is one upstream as configured: either Command or URL is set.
@@ -248,6 +254,7 @@ func Default() Config {
 		Policy:    defaultPolicy(),
 		Attach:    Attach{Launch: true, Independent: true, LaunchTimeout: 30 * time.Second},
 		Telemetry: Telemetry{Service: "stoa"},
+		Console:   Console{Exchanges: true},
 		Log:       Log{Level: "info", Format: "auto", File: LogFile{Enabled: true, RetentionDays: 7, MaxSize: 10 << 20}},
 	}
 }

@@ -43,6 +43,7 @@ func configFields() []field[Config] {
 		objectField("attach", "How `stoa stdio` finds its hub.", func(c *Config) *Attach { return &c.Attach }, attachFields()),
 		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
 		objectField("telemetry", "Where traces of calls, turns and runs go. Metrics are at `/metrics` in any case.", func(c *Config) *Telemetry { return &c.Telemetry }, telemetryFields()),
+		objectField("console", "What people who watch the hub are shown.", func(c *Config) *Console { return &c.Console }, consoleFields()),
 	}
 	return append(table, sectionFields()...)
 }
@@ -123,6 +124,13 @@ func limitFields() []field[Limits] {
 	}
 }
 
+func consoleFields() []field[Console] {
+	return []field[Console]{
+		boolField("exchanges", "While somebody watches, keep the last requests to servers and their answers whole, in memory (8 MiB in all, 64 KiB of a message), for the hub's owner to look at. Secrets of the config are taken out; arguments and results are not. When false, records tell names and figures only.",
+			func(c *Console) *bool { return &c.Exchanges }),
+	}
+}
+
 func sectionFields() []field[Config] {
 	section := func(key, doc string, p func(*Sections) *json.RawMessage, kinds ...kind) field[Config] {
 		f := rawField(key, doc+" Kept as written; this version does nothing with it yet.", func(c *Config) *json.RawMessage { return p(&c.Sections) }, kinds...)
@@ -135,7 +143,6 @@ func sectionFields() []field[Config] {
 	}
 	return []field[Config]{
 		section("plans", "How plans run.", func(s *Sections) *json.RawMessage { return &s.Plans }, object),
-		section("console", "The web console.", func(s *Sections) *json.RawMessage { return &s.Console }, object),
 	}
 }
 

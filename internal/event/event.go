@@ -25,6 +25,8 @@ const (
 	CallStarted     = "call.started"  // while somebody watches
 	CallProgress    = "call.progress" // while somebody watches, a few a second for each call
 	CallDone        = "call.done"
+	CallOwn         = "call.own"   // while somebody watches: a request that the hub made for itself is over
+	CallHeard       = "call.heard" // while somebody watches: a notification that belongs to no request
 	TaskCreated     = "task.created"
 	TaskDone        = "task.done"
 	TurnStarted     = "turn.started"
@@ -65,6 +67,7 @@ type Record struct {
 	Trace     string    `json:"trace,omitempty"`
 	Upstream  string    `json:"upstream,omitempty"`
 	Tool      string    `json:"tool,omitempty"`
+	Method    string    `json:"method,omitempty"` // of a call
 	Agent     string    `json:"agent,omitempty"`
 	Run       string    `json:"run,omitempty"`
 	Step      string    `json:"step,omitempty"`

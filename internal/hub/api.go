@@ -45,6 +45,8 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/tools/{tool...}":                      h.showTool,
 		"GET /api/v1/events":                               h.pollEvents,
 		"GET /api/v1/events/ws":                            h.watchEvents,
+		"GET /api/v1/exchanges/{call}":                     h.showExchange,
+		"GET /api/v1/exchanges/export":                     h.exportExchanges,
 		"GET /api/v1/errors":                               h.listErrors,
 		"GET /api/v1/errors/{error}":                       h.showError,
 		"GET /api/v1/errors/export":                        h.exportErrors,
@@ -128,7 +130,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules, events and errors under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules, events, exchanges and errors under /api/v1."
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/viewer"
 )
 
 // The bounds of a look at the events.
@@ -88,7 +89,7 @@ func (h *Hub) watchEvents(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err := owner(who, "events"); err != nil {
 		return err
 	}
-	q, err := query(r, watchParams...)
+	q, err := query(r, append([]string{"batch"}, watchParams...)...)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,13 @@ func (h *Hub) watchEvents(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if q.Get("after") == "" {
 		after = h.events.Last() // from now on
 	}
-	return h.viewers.Serve(w, r, after, f)
+	switch q.Get("batch") {
+	case "", "false":
+		return h.viewers.Serve(w, r, viewer.Wish{After: after, Filter: f})
+	case "true":
+		return h.viewers.Serve(w, r, viewer.Wish{After: after, Filter: f, Batch: true})
+	}
+	return fault.New(fault.InvalidParams, "batch", "%q is neither true nor false", q.Get("batch"))
 }
 
 // eventPage is what there is after a number.

@@ -22,6 +22,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/gateway"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/llm/models"
@@ -70,6 +71,7 @@ type Hub struct {
 	pool        *upstream.Pool
 	state       state
 	events      *event.Bus
+	exchanges   *exchange.Ring
 	book        *incident.Book
 	offers      offers
 	viewers     *viewer.Gallery
@@ -174,7 +176,8 @@ func (h *Hub) openDomain(Options) error {
 	h.cat = catalog.New(50 * time.Millisecond)
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth})
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
+		OnAsk: func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) }})
 	h.opened(func() {
 		h.cat.Close()
 		h.pool.Close()
@@ -188,10 +191,11 @@ func (h *Hub) openDomain(Options) error {
 		return err
 	}
 	h.openSampling()
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
+	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)
+	h.pool.Hear(h.door.Heard)
 	if err := h.openTasks(); err != nil {
 		return err
 	}

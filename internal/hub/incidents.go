@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/obs"
@@ -26,6 +27,8 @@ func (h *Hub) openEvents() {
 	h.logs.Tap(h.troubled)
 	h.opened(func() { h.logs.Tap(nil) })
 	h.viewers = viewer.New(h.events, viewer.Options{})
+	h.exchanges = exchange.New(h.hidden)
+	h.exchanges.Switch(h.cfg.Console.Exchanges)
 	h.opened(h.viewers.Close)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // LogDir is the folder of a hub's log files.
@@ -41,16 +42,31 @@ func (h *Hub) hideSecrets(cfgs ...*config.Config) {
 	for _, cfg := range cfgs {
 		for i := range cfg.Servers {
 			for _, s := range cfg.Servers[i].Secrets() {
-				all = append(all, s.Reveal())
+				all = append(all, written(s.Reveal())...)
 			}
 		}
 	}
 	for _, cfg := range cfgs {
 		for _, s := range append(cfg.Models.Secrets(), cfg.Telemetry.Secrets()...) {
-			all = append(all, s.Reveal())
+			all = append(all, written(s.Reveal())...)
 		}
 	}
 	h.logs.Hide(all)
+}
+
+// written are the ways in which a text is written: as it is, in JSON, and in
+// JSON that is a text in JSON, as servers like to answer.
+func written(text string) []string {
+	all := []string{text}
+	for range 2 {
+		quoted := wire.Quote(text)
+		inner := string(quoted[1 : len(quoted)-1])
+		if inner == text {
+			break
+		}
+		all, text = append(all, inner), inner
+	}
+	return all
 }
 
 // writeLogs begins the log files. Only who holds the lock of the data folder

@@ -59,6 +59,7 @@ type changes struct {
 	limits  bool
 	pool    bool
 	policy  bool
+	console bool
 	models  *models.Set
 	chat    bool
 }
@@ -145,6 +146,10 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 		p.policy = true
 		p.changes = append(p.changes, Change{What: "policy", Action: "changed"})
 	}
+	if old.Console != cfg.Console {
+		p.console = true
+		p.changes = append(p.changes, Change{What: "console", Action: "changed"})
+	}
 	return p, h.planChat(p, old, cfg)
 }
 
@@ -218,6 +223,9 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	}
 	if p.policy {
 		h.setPolicy(cfg)
+	}
+	if p.console {
+		h.exchanges.Switch(cfg.Console.Exchanges)
 	}
 	if p.chat && h.chat.engine != nil {
 		h.chat.engine.Configure(chatSettings(cfg, p.models))

@@ -164,7 +164,9 @@ func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		token = id
 	}
 	out := newBuffer()
-	out.b = wire.AppendRequest(out.b, id, o.Method, o.params(c.Era(), c.version(), token))
+	params := o.params(c.Era(), c.version(), token)
+	o.Tap.sent(params)
+	out.b = wire.AppendRequest(out.b, id, o.Method, params)
 	body := &sentBody{b: out.b}
 	defer func() {
 		if body.taken.Load() {
@@ -183,6 +185,9 @@ func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	if err != nil && ctx.Err() != nil {
 		c.cancelled(o, id)
 		err = context.Cause(ctx)
+	}
+	if err == nil {
+		o.Tap.came(&answer)
 	}
 	return answer, err
 }

@@ -59,15 +59,20 @@ func (c *LocalConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(errModuleClosed) })()
-	resp, err := c.guarded(ctx, c.request(o))
+	req := c.request(o)
+	o.Tap.sent(req.Params)
+	resp, err := c.guarded(ctx, req)
 	if err == nil {
+		o.Tap.came(&resp)
 		return resp, nil
 	}
 	if ctx.Err() != nil {
 		return Response{}, context.Cause(ctx)
 	}
 	// On a wire it would have come as an answer too.
-	return Response{Error: fault.Of(err).Wire(c.Era() == Modern)}, nil
+	resp = Response{Error: fault.Of(err).Wire(c.Era() == Modern)}
+	o.Tap.came(&resp)
+	return resp, nil
 }
 
 // guarded has the handler answer. A panic of its is told and answered by an

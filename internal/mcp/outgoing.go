@@ -25,7 +25,39 @@ type Outgoing struct {
 	Asked    Asked        // Request.Asked, for modules in this process
 	Tasks    bool         // modern: the server may answer with a task, if the client said so
 	Own      []wire.Field // what the hub adds to _meta
+	Tap      Tap          // is told what passes; nil for none
 	Sampler  *Sampler     // answers in place of the client where the server asks for a model; nil leaves that to the client
+}
+
+// Tap is told what passes between the hub and a server on behalf of one
+// request, as it is on the wire and before anything is made of it: params that
+// are sent, and a result or an error that came. A request that is sent again,
+// or in rounds, is told of each time. The bytes are valid until it returns.
+type Tap func(what Passing, body []byte)
+
+// Passing is what a Tap is told of.
+type Passing int
+
+const (
+	Sent Passing = iota
+	CameResult
+	CameError
+)
+
+func (t Tap) sent(params []byte) {
+	if t != nil {
+		t(Sent, params)
+	}
+}
+
+func (t Tap) came(r *Response) {
+	switch {
+	case t == nil:
+	case r.Error != nil:
+		t(CameError, r.Error)
+	default:
+		t(CameResult, r.Result)
+	}
 }
 
 // Forward returns req as an Outgoing with nothing changed.

@@ -156,6 +156,7 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		token = id
 	}
 	params := o.params(c.Era(), c.version(), token)
+	o.Tap.sent(params)
 	err = c.send(ctx, p, func(dst []byte) []byte { return wire.AppendRequest(dst, id, o.Method, params) })
 	if err != nil {
 		return Response{}, err
@@ -174,6 +175,7 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 		for _, e := range p.take() {
 			switch {
 			case e.resp != nil:
+				o.Tap.came(e.resp)
 				return *e.resp, nil
 			case e.err != nil:
 				return Response{}, c.lost(p, e.err)

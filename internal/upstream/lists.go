@@ -213,7 +213,7 @@ func (u *Upstream) list(ctx context.Context, l *link, k catalog.Kind, into *cata
 			o.Raw = append(append([]byte(`{"cursor":`), cursor...), '}')
 			o.Fields = wire.Members(o.Raw)
 		}
-		resp, err := l.conn.Call(ctx, o)
+		resp, err := u.ask(ctx, l, o)
 		if err != nil {
 			return nil, err
 		}

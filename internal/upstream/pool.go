@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
 )
 
 // Pool holds the upstreams and bounds their connections.
@@ -18,6 +19,7 @@ type Pool struct {
 	parking *parking
 	onState func(Transition)
 	onNote  func(string, Health)
+	onAsk   func(string, *mcp.Outgoing) func(mcp.Response, error)
 
 	created, reused, reaped, unhealthy atomic.Int64
 
@@ -43,6 +45,9 @@ type PoolOptions struct {
 	// not ask the upstream anything. nil means that nobody wants to know.
 	OnState  func(Transition)
 	OnHealth func(upstream string, h Health)
+	// OnAsk is told of each request that the hub makes for itself before it is
+	// sent, and returns who is told of its answer, or nil.
+	OnAsk func(upstream string, o *mcp.Outgoing) func(mcp.Response, error)
 }
 
 func (o *PoolOptions) defaults() {
@@ -58,7 +63,7 @@ func (o *PoolOptions) defaults() {
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
 	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
-	p.onState, p.onNote = o.OnState, o.OnHealth
+	p.onState, p.onNote, p.onAsk = o.OnState, o.OnHealth, o.OnAsk
 	if p.onState == nil {
 		p.onState = func(Transition) {}
 	}
@@ -81,6 +86,19 @@ func (p *Pool) Add(opts Options) (*Upstream, error) {
 	p.ups[opts.Name] = u
 	u.wg.Go(u.run)
 	return u, nil
+}
+
+// ask sends a request that the hub makes for itself.
+func (u *Upstream) ask(ctx context.Context, l *link, o *mcp.Outgoing) (mcp.Response, error) {
+	var done func(mcp.Response, error)
+	if u.pool.onAsk != nil {
+		done = u.pool.onAsk(u.opts.Name, o)
+	}
+	resp, err := l.conn.Call(ctx, o)
+	if done != nil {
+		done(resp, err)
+	}
+	return resp, err
 }
 
 // Hear makes f be called with each notification of an upstream that belongs to

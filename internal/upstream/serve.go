@@ -87,7 +87,7 @@ func (u *Upstream) tellSubscribed(ctx context.Context, l *link, method, uri stri
 	ctx, cancel := context.WithTimeout(ctx, u.opts.Timeout)
 	defer cancel()
 	params := append(append([]byte(`{"uri":`), wire.Quote(uri)...), '}')
-	resp, err := l.conn.Call(ctx, &mcp.Outgoing{Method: method, Raw: params, Fields: wire.Members(params)})
+	resp, err := u.ask(ctx, l, &mcp.Outgoing{Method: method, Raw: params, Fields: wire.Members(params)})
 	if err != nil {
 		return err
 	}

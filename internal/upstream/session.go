@@ -88,7 +88,7 @@ func (u *Upstream) raise(ctx context.Context, l *link) error {
 	params := append(append([]byte(`{"level":`), wire.Quote(mcp.LogLevel(want-1))...), '}')
 	ctx, cancel := context.WithTimeout(ctx, u.opts.Timeout)
 	defer cancel()
-	resp, err := l.conn.Call(ctx, &mcp.Outgoing{Method: "logging/setLevel", Raw: params, Fields: wire.Members(params)})
+	resp, err := u.ask(ctx, l, &mcp.Outgoing{Method: "logging/setLevel", Raw: params, Fields: wire.Members(params)})
 	if err != nil {
 		return u.fault(ctx, &mcp.Outgoing{Method: "logging/setLevel"}, err)
 	}

@@ -1,5 +1,6 @@
 // Package viewer owns the sockets of those who watch: each is sent the records
-// of the event bus that it wants, as they happen, one JSON object a frame.
+// of the event bus that it wants, as they happen, one JSON object a frame, or
+// several for who wants that.
 //
 // A viewer reads the bus at its own pace and buffers nothing but the frames of
 // one look, so that one who does not take what it is sent costs a connection

@@ -97,9 +97,16 @@ func (g *Gallery) enter() error {
 	return nil
 }
 
-// Serve lets a client watch what follows after and passes f, until it goes or
-// the Gallery is closed. An error means that nothing was answered.
-func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, after uint64, f *event.Filter) error {
+// Wish is what a viewer wants.
+type Wish struct {
+	After  uint64        // the number of the last record that it has
+	Filter *event.Filter // nil wants everything
+	Batch  bool          // several records may come in one frame
+}
+
+// Serve lets a client watch what it wishes, until it goes or the Gallery is
+// closed. An error means that nothing was answered.
+func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		w.Header().Set("Upgrade", "websocket")
 		return fault.New(fault.InvalidRequest, "events", "this address speaks WebSocket only; GET /api/v1/events is the one for HTTP")
@@ -117,7 +124,7 @@ func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, after uint64, f 
 	defer below.conn.Close() // also if something panics
 	bound(below.conn)
 	defer g.bus.Watch()()
-	v := &socket{g: g, ws: ws, conn: below.conn, f: f, next: after}
+	v := &socket{g: g, ws: ws, conn: below.conn, f: wish.Filter, next: wish.After, batch: wish.Batch}
 	v.serve()
 	return nil
 }
@@ -137,11 +144,12 @@ func bound(c net.Conn) {
 
 // socket is one viewer.
 type socket struct {
-	g    *Gallery
-	ws   *websocket.Conn
-	conn net.Conn // below ws
-	f    *event.Filter
-	next uint64
+	g     *Gallery
+	ws    *websocket.Conn
+	conn  net.Conn // below ws
+	f     *event.Filter
+	next  uint64
+	batch bool
 }
 
 // hello is the first frame.
@@ -202,10 +210,8 @@ func (v *socket) look(ctx context.Context) error {
 			return err
 		}
 	}
-	for i := range p.Records {
-		if err := v.send(ctx, &p.Records[i]); err != nil {
-			return err
-		}
+	if err := v.tell(ctx, p.Records); err != nil {
+		return err
 	}
 	quiet := time.NewTimer(v.g.opts.Beat)
 	defer quiet.Stop()
@@ -230,12 +236,52 @@ func (v *socket) look(ctx context.Context) error {
 	}
 }
 
-// send sends a frame. Who does not take it in time is cut off.
+// maxFrame is how long a frame of several records may become before another is
+// begun.
+const maxFrame = 256 << 10
+
+// tell sends records, each in a frame of its own or several in one.
+func (v *socket) tell(ctx context.Context, records []event.Record) error {
+	if !v.batch || len(records) < 2 {
+		for i := range records {
+			if err := v.send(ctx, &records[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	const head, tail = `{"type":"batch","events":[`, `]}`
+	frame := []byte(head)
+	for i := range records {
+		b, err := json.Marshal(&records[i])
+		if err != nil {
+			continue // as send does
+		}
+		if len(frame)+len(b) > maxFrame && len(frame) > len(head) {
+			if err := v.write(ctx, append(frame, tail...)); err != nil {
+				return err
+			}
+			frame = append(frame[:0], head...)
+		}
+		if len(frame) > len(head) {
+			frame = append(frame, ',')
+		}
+		frame = append(frame, b...)
+	}
+	return v.write(ctx, append(frame, tail...))
+}
+
+// send sends something as a frame.
 func (v *socket) send(ctx context.Context, frame any) error {
 	b, err := json.Marshal(frame)
 	if err != nil {
 		return nil // what cannot be told is passed over, and the rest is not held up
 	}
+	return v.write(ctx, b)
+}
+
+// write sends the bytes of a frame. Who does not take it in time is cut off.
+func (v *socket) write(ctx context.Context, b []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, v.g.opts.Write)
 	defer cancel()
 	return v.ws.Write(ctx, websocket.MessageText, b)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func open(t testing.TB, size int, o Options, f *event.Filter) *stage {
 		if r.URL.Query().Get("after") == "99" {
 			after = 99
 		}
-		if err := s.Serve(w, r, after, f); err != nil {
+		if err := s.Serve(w, r, Wish{After: after, Filter: f, Batch: r.URL.Query().Get("batch") != ""}); err != nil {
 			w.WriteHeader(fault.Of(err).Status(false))
 			_, _ = w.Write([]byte(fault.Of(err).Text()))
 		}
@@ -132,6 +133,45 @@ func TestWatch(t *testing.T) {
 	}
 	_ = c.CloseNow()
 	eventually(t, "the viewer has left", func() bool { return s.Len() == 0 })
+}
+
+// Who wants it is sent many records in one frame, all of them and in order.
+func TestBatch(t *testing.T) {
+	s := open(t, 0, Options{Batch: 100}, nil)
+	const n = 1000
+	long := strings.Repeat("x", 10<<10)
+	for i := range n {
+		r := event.Record{Type: event.CallDone, Data: long}
+		if i == n/2 {
+			r.Data = func() {} // nobody can be told that
+		}
+		s.bus.Emit(r)
+	}
+	c := s.dial(t, "?batch=1")
+	next(t, c)
+	seen, frames := []uint64{}, 0
+	for len(seen) < n-1 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, b, err := c.Read(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f struct {
+			Type   string
+			Events []frame
+		}
+		if err := json.Unmarshal(b, &f); err != nil || f.Type != "batch" || len(b) > maxFrame+len(long)+100 {
+			t.Fatalf("%d bytes of %s: %v", len(b), f.Type, err)
+		}
+		frames++
+		for _, e := range f.Events {
+			seen = append(seen, e.Seq)
+		}
+	}
+	if frames > n/10 || !slices.IsSorted(seen) || len(slices.Compact(seen)) != n-1 {
+		t.Errorf("%d records in %d frames", len(seen), frames)
+	}
 }
 
 // The number of another hub's record means to begin anew.

@@ -1,91 +1,141 @@
 // Live: what happens in the hub, as it happens. A bounded list of the last
 // records; pausing it keeps what is shown, and nothing is lost meanwhile.
-import { html, useState, useEffect, useRef } from '../lib/html.js';
-import { api } from '../lib/api.js';
+import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
+import { useLayoutEffect } from 'preact/hooks';
+import { api, ask } from '../lib/api.js';
 import { listen, missed } from '../lib/events.js';
 import { narrow, Link } from '../lib/router.js';
-import { Page, Trouble, Empty, Badge, Search, Copy, useApi, took } from '../lib/ui.js';
+import { save } from '../lib/save.js';
+import { Page, Trouble, Empty, Badge, Button, Search, Copy, useApi, took } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
+import { Store, keyOf, wants, levels, levelOf } from './live_store.js';
+import { Exchange } from './live_exchange.js';
 
 const most = 5000; // records that are kept
-const shown = 200; // rows that are drawn
+const step = 200; // rows that are drawn, and that are drawn more on demand
 const pace = 250; // milliseconds between two looks at what came
-
-const levels = ['debug', 'info', 'warning', 'error'];
-
-/** How important a record is. @param {any} e */
-export function levelOf(e) { return e.level || (e.kind && e.type === 'call.done' ? 'error' : 'info'); }
-
-/** Whether a record is wanted. @param {any} e @param {Record<string, string>} q */
-export function matches(e, q) {
-  if (q.upstream && e.upstream !== q.upstream || q.session && e.session !== q.session || q.type && !e.type.startsWith(q.type)) return false;
-  if (q.tool && !(e.tool || '').includes(q.tool)) return false;
-  if (q.level && levels.indexOf(levelOf(e)) < levels.indexOf(q.level)) return false;
-  return !q.search || JSON.stringify(e).toLowerCase().includes(q.search.toLowerCase());
-}
+const slowest = 2000; // the same, where drawing takes long
+const share = 25; // of the time between two looks, a 25th goes into drawing
+const settling = 2000; // milliseconds between two changes of what can be chosen
 
 /** What the hub still knows, and what comes. */
 function useRecords() {
-  const all = useRef(/** @type {any[]} */ ([]));
+  const store = useMemo(() => new Store(most), []);
+  const cost = useRef(0); // of the last drawing, in milliseconds
   const [state, set] = useState(/** @type {{turn: number, error: any}} */ ({ turn: 0, error: null }));
   useEffect(() => {
     const abort = new AbortController();
-    let fresh = /** @type {any[]} */ ([]), before = true;
-    const end = listen((e) => { fresh.push(e); if (fresh.length > 2 * most) fresh = fresh.slice(-most); });
+    const draw = () => set((s) => ({ ...s, turn: s.turn + 1 }));
+    let fresh = /** @type {any[]} */ ([]);
+    let ready = false;
+    /** @type {any} */ let timer;
+    const end = listen((e) => {
+      fresh.push(e);
+      if (fresh.length > 2 * most) fresh = fresh.slice(-most);
+    });
     const take = () => {
-      if (before || !fresh.length) return;
-      const last = all.current.length ? all.current[all.current.length - 1].seq : 0;
-      const restarted = fresh[0].seq < last && fresh[fresh.length - 1].seq < last;
-      all.current = [...all.current, ...(restarted ? fresh : fresh.filter((e) => e.seq > last))].slice(-most);
-      fresh = [];
-      set((s) => ({ ...s, turn: s.turn + 1 }));
+      if (ready && fresh.length && !document.hidden) {
+        store.add(fresh);
+        fresh = [];
+        draw();
+      }
+      timer = setTimeout(take, Math.min(slowest, Math.max(pace, cost.current * share)));
     };
-    const timer = setInterval(take, pace);
-    (async () => {
+    const before = async () => {
       let after = 0;
       for (let i = 0; i < 6; i++) {
         const page = await api(`/api/v1/events?after=${after}&limit=1000&wait=0s`, { signal: abort.signal });
-        all.current = [...all.current, ...page.events].slice(-most);
+        store.add(page.events);
         after = page.next;
         if (page.events.length < 1000) break;
       }
-    })().catch((error) => { if (!abort.signal.aborted) set((s) => ({ ...s, error })); }).finally(() => { before = false; set((s) => ({ ...s, turn: s.turn + 1 })); take(); });
-    return () => { abort.abort(); clearInterval(timer); end(); };
+    };
+    before().catch((error) => { if (!abort.signal.aborted) set((s) => ({ ...s, error })); }).finally(() => { ready = true; draw(); take(); });
+    return () => { abort.abort(); clearTimeout(timer); end(); };
   }, []);
-  return { all: all.current, error: state.error, clear: () => { all.current = all.current.slice(-1); set((s) => ({ ...s, turn: s.turn + 1 })); } };
+  return { store, cost, error: state.error };
 }
 
 /** @param {{rest: string[], query: Record<string, string>}} props */
 export function Live({ rest, query }) {
-  const { all, error } = useRecords();
-  const [paused, setPaused] = useState(/** @type {any[]|null} */ (null));
-  const list = paused || all;
-  const fits = list.filter((e) => matches(e, query));
-  const newest = fits.slice(-shown).reverse();
-  const behind = paused ? all.length && paused.length ? all[all.length - 1].seq - paused[paused.length - 1].seq : 0 : 0;
-  return html`<${Page} title="Live" actions=${html`<button type="button" data-testid="pause" aria-pressed=${!!paused} onClick=${() => setPaused(paused ? null : all)}>${paused ? 'Go on' : 'Pause'}</button><button type="button" data-testid="export" onClick=${() => download(fits)}>Export NDJSON</button>`}><${Trouble} error=${error} />
-    <${Filters} query=${query} list=${all} />
-    <p class="soft" role="status" data-testid="live-count">${fits.length} of the last ${list.length} records${fits.length > shown ? `, the newest ${shown} shown` : ''}${paused ? ` · paused, ${behind} since` : ''}${missed.value ? ` · ${missed.value} lost, as this page was too slow` : ''}</p>
+  const began = performance.now();
+  const { store, cost, error } = useRecords();
+  useLayoutEffect(() => { cost.current = performance.now() - began; });
+  const [paused, setPaused] = useState(/** @type {{all: any[], n: number}|null} */ (null));
+  const [drawn, setDrawn] = useState(step);
+  const key = keyOf(query);
+  useEffect(() => setDrawn(step), [key]);
+  store.want(query);
+  const still = useMemo(() => paused && paused.all.filter(wants(query)), [paused, key]);
+  const fits = still || store.fits;
+  const pause = () => setPaused(paused ? null : { all: store.all.slice(), n: store.n });
+  const told = [`${fits.length} of the last ${(paused?.all || store.all).length} records`];
+  if (fits.length > drawn) told.push(`the newest ${drawn} shown`);
+  if (paused) told.push(`paused, ${store.n - paused.n} since`);
+  if (missed.value) told.push(`${missed.value} lost, as this page was too slow`);
+  return html`<${Page} title="Live" actions=${html`<button type="button" data-testid="pause" aria-pressed=${!!paused} onClick=${pause}>${paused ? 'Go on' : 'Pause'}</button><${Export} fits=${fits} />`}>
+    <${Trouble} error=${error} />
+    <${Filters} query=${query} store=${store} />
+    <p class="soft" role="status" data-testid="live-count">${told.join(' · ')}</p>
     ${rest[0] ? html`<${One} key=${rest[0]} seq=${rest[0]} query=${query} />` : null}
-    ${newest.length ? html`<ol class="live" data-testid="live">${newest.map((e) => html`<${Row} key=${e.seq} record=${e} query=${query} />`)}</ol>` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}<//>`;
+    ${fits.length ? html`<${Rows} fits=${fits} drawn=${drawn} query=${query} />` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}
+    ${fits.length > drawn ? html`<button type="button" data-testid="older" onClick=${() => setDrawn(drawn + step)}>Show ${Math.min(step, fits.length - drawn)} older</button>` : null}<//>`;
 }
 
-/** @param {{query: Record<string, string>, list: any[]}} props */
-function Filters({ query, list }) {
-  const some = (/** @type {string} */ k) => [...new Set(list.map((e) => e[k]).filter(Boolean))].sort().slice(0, 200);
-  const pick = (/** @type {string} */ k, /** @type {string} */ title, /** @type {string[]} */ of) => html`<label>${title} <select data-testid=${'live-' + k} value=${query[k] || ''} onChange=${(/** @type {any} */ e) => narrow({ [k]: e.target.value })}><option value="">all</option>${[...new Set([...of, ...(query[k] ? [query[k]] : [])])].map((v) => html`<option value=${v}>${v}</option>`)}</select></label>`;
-  return html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
-    ${pick('upstream', 'Server', some('upstream'))}${pick('tool', 'Tool', some('tool'))}${pick('session', 'Session', some('session'))}${pick('level', 'Level', levels)}${pick('type', 'Type', [...new Set(list.map((e) => e.type.split('.')[0]))].sort())}</div>`;
+/** The newest records first. @param {{fits: any[], drawn: number, query: Record<string, string>}} props */
+function Rows({ fits, drawn, query }) {
+  // A record never changes: what was made of it once is left alone.
+  const made = useMemo(() => new WeakMap(), [JSON.stringify(query)]);
+  const rows = [];
+  for (let i = fits.length - 1; i >= 0 && rows.length < drawn; i--) {
+    const entry = fits[i];
+    let row = made.get(entry);
+    if (!row) made.set(entry, row = html`<${Row} key=${entry.n} record=${entry.record} query=${query} />`);
+    rows.push(row);
+  }
+  return html`<ol class="live" data-testid="live">${rows}</ol>`;
 }
+
+/** @param {{query: Record<string, string>, store: Store}} props */
+function Filters({ query, store }) {
+  const known = useRef(/** @type {{at: number, changed: number, of: Record<string, string[]>}} */ ({ at: -Infinity, changed: -1, of: {} }));
+  const now = performance.now();
+  if (known.current.changed !== store.changed && now - known.current.at > settling) {
+    const of = /** @type {Record<string, string[]>} */ ({ level: levels });
+    for (const k of ['upstream', 'tool', 'session', 'type']) of[k] = store.choices(k);
+    known.current = { at: now, changed: store.changed, of };
+  }
+  const of = known.current.of;
+  return useMemo(() => html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
+    ${[['upstream', 'Server'], ['tool', 'Tool'], ['session', 'Session'], ['level', 'Level'], ['type', 'Type']].map(([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`)}</div>`,
+  [of, keyOf(query)]);
+}
+
+/** @param {{name: string, title: string, value: string, of: string[]}} props */
+function Pick({ name, title, value, of }) {
+  const all = value && !of.includes(value) ? [...of, value] : of;
+  return html`<label>${title} <select data-testid=${'live-' + name} value=${value} onChange=${(/** @type {any} */ e) => narrow({ [name]: e.target.value })}>
+    <option value="">all</option>${all.map((v) => html`<option key=${v} value=${v}>${v}</option>`)}</select></label>`;
+}
+
+const clock = new Intl.DateTimeFormat([], { timeStyle: 'medium' });
 
 /** @param {{record: any, query: Record<string, string>}} props */
 function Row({ record, query }) {
   const [open, setOpen] = useState(false);
   const level = levelOf(record);
-  return html`<li><details onToggle=${(/** @type {any} */ e) => { if (e.target === e.currentTarget) setOpen(e.currentTarget.open); }}><summary><time class="mono soft" datetime=${record.time}>${new Date(record.time).toLocaleTimeString()}</time>
+  const about = [record.session && 'in ' + record.session, record.run, record.step, record.took_us != null && took(record.took_us)].filter(Boolean).join(' · ');
+  const toggle = (/** @type {any} */ e) => { if (e.target === e.currentTarget) setOpen(e.currentTarget.open); };
+  return html`<li><details onToggle=${toggle}><summary><time class="mono soft" datetime=${record.time}>${clock.format(new Date(record.time))}</time>
     <${Badge} kind=${level === 'error' ? 'bad' : level === 'warning' ? 'warn' : 'calm'}>${record.type}<//> <span class="mono">${[record.upstream, record.tool].filter(Boolean).join(':')}</span>
-    ${record.kind ? html`<span class="failed">${record.kind}</span>` : null} <span class="soft">${[record.session && 'in ' + record.session, record.run, record.step, record.took_us != null && took(record.took_us)].filter(Boolean).join(' · ')}</span></summary>
-    ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//><${Copy} text=${JSON.stringify(record)} label="Copy as JSON" /></div><${Json} value=${record} />` : null}</details></li>`;
+    ${record.kind ? html`<span class="failed">${record.kind}</span>` : null} <span class="soft">${about}</span></summary>
+    ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//></div><${Whole} record=${record} />` : null}</details></li>`;
+}
+
+/** All there is of a record: the raw exchange, and the record itself. @param {{record: any}} props */
+function Whole({ record }) {
+  if (!record.call) return html`<${Json} value=${record} />`;
+  return html`<${Exchange} call=${record.call} /><details><summary>The record</summary><${Json} value=${record} /></details>`;
 }
 
 /** The record that the address names. @param {{seq: string, query: Record<string, string>}} props */
@@ -93,16 +143,35 @@ function One({ seq, query }) {
   const n = Number(seq);
   const { data, error } = useApi(n > 0 ? `/api/v1/events?after=${n - 1}&limit=1&wait=0s` : null);
   const found = data?.events?.find((/** @type {any} */ e) => e.seq === n);
-  return html`<section class="card" aria-label=${'Record ' + seq} data-testid="one"><div class="bar"><h2>Record ${seq}</h2><${Link} to="live" query=${query}>Close<//></div><${Trouble} error=${error} />
-    ${found ? html`<${Json} value=${found} />` : data ? html`<${Empty}>The hub does not keep it any more.<//>` : null}</section>`;
+  return html`<section class="card" aria-label=${'Record ' + seq} data-testid="one"><div class="bar"><h2>Record ${seq}</h2>
+    ${found ? html`<span class="mono">${[found.type, [found.upstream, found.tool].filter(Boolean).join(':'), found.kind].filter(Boolean).join(' · ')}</span><${Copy} text=${location.href} label="Copy the link" />` : null}
+    <${Link} to="live" query=${query}>Close<//></div><${Trouble} error=${error} />
+    ${found ? html`<${Whole} record=${found} />` : data ? html`<${Empty}>The hub does not keep it any more.<//>` : null}</section>`;
 }
 
-/** Gives records to a file, one a line. @param {any[]} list */
-function download(list) {
-  const url = URL.createObjectURL(new Blob(list.map((e) => JSON.stringify(e) + '\n'), { type: 'application/x-ndjson' }));
-  const a = document.createElement('a');
-  a.href = url;
-  a.download = 'stoa-events.ndjson';
-  a.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+/** Gives the records that are wanted to a file, one a line. @param {{fits: any[]}} props */
+function Export({ fits }) {
+  const [raw, setRaw] = useState(false);
+  const write = async () => {
+    const exchanges = new Map();
+    if (raw) {
+      const text = await (await ask('/api/v1/exchanges/export')).text();
+      for (const line of text.split('\n')) {
+        if (!line) continue;
+        const x = JSON.parse(line);
+        exchanges.set(x.call, x);
+      }
+    }
+    // An exchange goes with the last record of its call.
+    const lines = [];
+    for (let i = fits.length - 1; i >= 0; i--) {
+      const record = fits[i].record;
+      const exchange = exchanges.get(record.call);
+      exchanges.delete(record.call);
+      lines.push(JSON.stringify(exchange ? { ...record, exchange } : record) + '\n');
+    }
+    save('stoa-events.ndjson', lines.reverse().join(''), 'application/x-ndjson');
+  };
+  return html`<label class="check"><input type="checkbox" data-testid="with-raw" checked=${raw} onChange=${(/** @type {any} */ e) => setRaw(e.target.checked)} /> with exchanges</label>
+    <${Button} data-testid="export" onClick=${write}>Export NDJSON<//>`;
 }

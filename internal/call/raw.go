@@ -1,0 +1,108 @@
+package call
+
+import (
+	"time"
+
+	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/exchange"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
+)
+
+// headOf is what the record of a call says of its exchange.
+func headOf(r *event.Record) exchange.Head {
+	return exchange.Head{Call: r.Call, Method: r.Method, Upstream: r.Upstream, Tool: r.Tool, Session: r.Session, Principal: r.Principal}
+}
+
+// tapTo keeps what passes on the wire.
+func tapTo(raw *exchange.Recording) mcp.Tap {
+	return func(what mcp.Passing, body []byte) {
+		switch what {
+		case mcp.Sent:
+			raw.Add(exchange.Request, "", body)
+		case mcp.CameError:
+			raw.Add(exchange.Error, "", body)
+		case mcp.CameResult:
+			raw.Add(exchange.Result, "", body)
+		}
+	}
+}
+
+// answered keeps what a call was answered with, where that did not pass with
+// it: the client's input may have gone to a call that waited for it.
+func (t *tooled) answered(resp mcp.Response, err error) {
+	if err != nil || t.raw.Answered() {
+		return
+	}
+	if resp.Error != nil {
+		t.raw.Add(exchange.Error, "", resp.Error)
+		return
+	}
+	t.raw.Add(exchange.Result, "", resp.Result)
+}
+
+// end closes the exchange of a call. One that was refused before it reached its
+// upstream has none: then what was asked for is kept.
+func (d *Door) end(c *Call, t *tooled, tool, kind string, err error, took time.Duration) {
+	if t.raw == nil {
+		if !d.events.Watched() {
+			return
+		}
+		if t.call == "" {
+			t.call = d.names.next()
+		}
+		var r event.Record
+		record(&r, c, t)
+		if r.Tool = tool; c.Item == nil && c.Req.Method == "tools/call" {
+			r.Tool, _ = c.Req.Text("name")
+		}
+		t.raw = d.raw.Begin(headOf(&r))
+		t.raw.Add(exchange.Asked, "", c.Req.Params)
+	}
+	if err != nil {
+		t.raw.Add(exchange.Fault, "", fault.Of(err).Wire(true))
+	}
+	t.raw.End(kind, took)
+}
+
+// Own tells those who watch of a request that the hub makes for itself, such as
+// that for a server's lists, and keeps what passes. What it returns is called
+// when the request is over; nil means that nobody watches.
+func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
+	if d.events == nil || !d.events.Watched() {
+		return nil
+	}
+	r := event.Record{Type: event.CallOwn, Level: event.Debug, Call: d.names.next(), Upstream: upstream, Tool: o.Method, Method: o.Method}
+	raw := d.raw.Begin(headOf(&r))
+	if raw != nil {
+		o.Tap = tapTo(raw)
+	}
+	began := time.Now()
+	return func(resp mcp.Response, err error) {
+		switch {
+		case err != nil:
+			f := fault.Of(err)
+			r.Kind, r.Level = f.Kind.String(), event.Warning
+			raw.Add(exchange.Fault, "", f.Wire(true))
+		case resp.Error != nil:
+			r.Kind, r.Level = obs.ToolError, event.Warning
+		}
+		took := time.Since(began)
+		r.Bytes, r.TookUS = len(resp.Result), took.Microseconds()
+		raw.End(r.Kind, took)
+		d.events.Emit(r)
+	}
+}
+
+// Heard tells those who watch of a notification that belongs to no request.
+func (d *Door) Heard(upstream, method string, params []byte) {
+	if d.events == nil || !d.events.Watched() {
+		return
+	}
+	r := event.Record{Type: event.CallHeard, Level: event.Debug, Call: d.names.next(), Upstream: upstream, Tool: method, Method: method, Bytes: len(params)}
+	raw := d.raw.Begin(headOf(&r))
+	raw.Add(exchange.Notification, method, params)
+	raw.End("", 0)
+	d.events.Emit(r)
+}
