@@ -48,7 +48,7 @@ func TestConsoleLive(t *testing.T) {
 	chromium(t)
 	h, folder := liveHub(t, set)
 	c := openConsole(t, h, "live")
-	c.until(t, `document.querySelector('[data-testid=live]')`) // what was before
+	c.until(t, `document.querySelector('.dot.open') && document.querySelector('[data-testid=live]')`) // what was before
 	note := filepath.Join(folder, "note.txt")
 	c.api(t, "POST", "/api/tools/files__write_file?session=work", string(mustJSON(map[string]string{"path": note, "content": "a <b>line</b>"})))
 	c.api(t, "POST", "/api/tools/everything__echo", `{"message":"a needle in the hay"}`)
@@ -138,8 +138,9 @@ func TestConsoleExchange(t *testing.T) {
 	chromium(t)
 	h, folder := liveHub(t, set)
 	c := openConsole(t, h, "live?type=call.done")
+	c.until(t, `document.querySelector('.dot.open')`) // what passes is kept from now on
 	note := filepath.Join(folder, "note.txt")
-	c.api(t, "POST", "/api/tools/files__write_file", string(mustJSON(map[string]string{"path": note, "content": "a <b>line</b>"})))
+	c.api(t, "POST", "/api/tools/files__write_file", `{"path":`+quoted(note)+`,  "content":"a <b>line</b>"}`)
 	if b, err := os.ReadFile(note); err != nil || string(b) != "a <b>line</b>" {
 		t.Fatalf("the server wrote %q: %v", b, err)
 	}
@@ -149,7 +150,7 @@ func TestConsoleExchange(t *testing.T) {
 	c.do(t, chromedp.KeyEvent(kb.Enter))
 	c.until(t, `document.querySelector('[data-testid=live] [data-testid=exchange] .tree')`)
 	x := c.kept(t, c.callOf(t, "write_file"))
-	if !strings.Contains(x.said("request"), `a <b>line</b>`) || !strings.Contains(x.said("result"), "Successfully wrote") {
+	if !strings.Contains(x.said("request"), `,  "content":"a <b>line</b>"}`) || !strings.Contains(x.said("result"), "Successfully wrote") {
 		t.Errorf("it passed %+v", x)
 	}
 	for _, what := range []string{"request", "result"} {
@@ -234,7 +235,12 @@ func (c console) harmless(t *testing.T) {
 	c.choose(t, by("live-tool"), "echo")
 	c.until(t, liveRows+`.filter((l) => l.includes('call.done')).length >= 2`)
 	c.run(t, `for (const d of document.querySelectorAll('[data-testid=live] > li > details')) d.open = true`)
-	c.until(t, `document.querySelector('[data-testid=said-result]')?.textContent.includes('onerror') && document.querySelector('[data-testid=said-asked]')?.textContent.includes('onerror') && document.querySelector('[data-testid=said-fault]')`)
+	for _, what := range []string{"request", "result", "asked"} {
+		if got := c.shownRaw(t, by("live"), what); !strings.Contains(got, "onerror") {
+			t.Errorf("the %s is shown as %s", what, got)
+		}
+	}
+	c.until(t, `document.querySelector('[data-testid=live] [data-testid=said-fault]')`)
 	got := c.run(t, `for (const b of document.querySelectorAll('.json [role=tab]')) b.click();
 		for (const d of document.querySelectorAll('details')) d.open = true;
 		await new Promise((r) => requestAnimationFrame(() => setTimeout(r, 50)));

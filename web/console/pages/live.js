@@ -16,7 +16,7 @@ const step = 200; // rows that are drawn, and that are drawn more on demand
 const pace = 250; // milliseconds between two looks at what came
 const slowest = 2000; // the same, where drawing takes long
 const share = 25; // of the time between two looks, a 25th goes into drawing
-const settling = 2000; // milliseconds between two changes of what can be chosen
+const settling = 1000; // milliseconds between two changes of what can be chosen
 
 /** What the hub still knows, and what comes. */
 function useRecords() {
@@ -75,14 +75,17 @@ export function Live({ rest, query }) {
   if (missed.value) told.push(`${missed.value} lost, as this page was too slow`);
   return html`<${Page} title="Live" actions=${html`<button type="button" data-testid="pause" aria-pressed=${!!paused} onClick=${pause}>${paused ? 'Go on' : 'Pause'}</button><${Export} fits=${fits} />`}>
     <${Trouble} error=${error} />
-    <${Filters} query=${query} store=${store} />
+    <${Filters} query=${query} store=${store} turn=${store.n} />
     <p class="soft" role="status" data-testid="live-count">${told.join(' · ')}</p>
     ${rest[0] ? html`<${One} key=${rest[0]} seq=${rest[0]} query=${query} />` : null}
-    ${fits.length ? html`<${Rows} fits=${fits} drawn=${drawn} query=${query} />` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}
+    ${fits.length ? html`<${Rows} fits=${fits} drawn=${drawn} query=${query} turn=${fits[fits.length - 1].n} />` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}
     ${fits.length > drawn ? html`<button type="button" data-testid="older" onClick=${() => setDrawn(drawn + step)}>Show ${Math.min(step, fits.length - drawn)} older</button>` : null}<//>`;
 }
 
-/** The newest records first. @param {{fits: any[], drawn: number, query: Record<string, string>}} props */
+/**
+ * The newest records first. turn changes with them: a part whose props are the same is not drawn anew.
+ * @param {{fits: any[], drawn: number, query: Record<string, string>, turn: number}} props
+ */
 function Rows({ fits, drawn, query }) {
   // A record never changes: what was made of it once is left alone.
   const made = useMemo(() => new WeakMap(), [JSON.stringify(query)]);
@@ -96,15 +99,22 @@ function Rows({ fits, drawn, query }) {
   return html`<ol class="live" data-testid="live">${rows}</ol>`;
 }
 
-/** @param {{query: Record<string, string>, store: Store}} props */
+/** @param {{query: Record<string, string>, store: Store, turn: number}} props */
 function Filters({ query, store }) {
   const known = useRef(/** @type {{at: number, changed: number, of: Record<string, string[]>}} */ ({ at: -Infinity, changed: -1, of: {} }));
   const now = performance.now();
-  if (known.current.changed !== store.changed && now - known.current.at > settling) {
+  if (known.current.changed !== store.changed && now - known.current.at >= settling) {
     const of = /** @type {Record<string, string[]>} */ ({ level: levels });
     for (const k of ['upstream', 'tool', 'session', 'type']) of[k] = store.choices(k);
     known.current = { at: now, changed: store.changed, of };
   }
+  const [, again] = useState(0);
+  const stale = known.current.changed !== store.changed;
+  useEffect(() => {
+    if (!stale) return;
+    const timer = setTimeout(() => again((n) => n + 1), settling);
+    return () => clearTimeout(timer);
+  }, [stale]);
   const of = known.current.of;
   return useMemo(() => html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
     ${[['upstream', 'Server'], ['tool', 'Tool'], ['session', 'Session'], ['level', 'Level'], ['type', 'Type']].map(([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`)}</div>`,

@@ -22,7 +22,7 @@ function title(what, upstream) {
 /** @param {{call: string}} props */
 export function Exchange({ call }) {
   const { data, error, again } = useApi('/api/v1/exchanges/' + encodeURIComponent(call));
-  if (error?.status === 404) return html`<p class="soft" data-testid="no-exchange">${error.message} ${error.hint}</p>`;
+  if (error?.status === 404) return html`<p class="soft" data-testid="no-exchange">${error.message}. ${error.hint}</p>`;
   if (!data) return html`<${Trouble} error=${error} />`;
   const x = data.exchange;
   const notes = x.messages.filter((/** @type {any} */ m) => m.what === 'notification');
