@@ -54,7 +54,7 @@ func (f furnished) views() []view {
 		{"error-codes", "errors/kind", `document.querySelectorAll('main tbody tr').length > 30`, ""},
 		{"error-code", "errors/kind/TIMEOUT", `document.querySelector('[data-testid=meaning]') && document.querySelector('[data-testid=met]')`, ""},
 		{"logs", "logs", `document.querySelectorAll('.log li').length > 5`, ""},
-		{"sessions", "sessions", `document.querySelector('[data-testid=session-work]')`, `document.querySelector('[data-testid=end-work]').click();`},
+		{"sessions", "sessions", `document.querySelector('[data-testid=session-work]')`, `document.querySelector('[data-testid=end-work]').click(); while (document.activeElement?.dataset.testid !== 'end-work-yes') await new Promise((r) => setTimeout(r, 20));`},
 		{"settings", "settings", `document.querySelectorAll('main tbody tr').length > 20 && document.querySelector('[data-testid=switch-shop]')`, ""},
 		{"settings-set", "settings?set=yes", `document.querySelector('main').innerText.includes('servers.shop')`, ""},
 	}
@@ -190,7 +190,7 @@ func (c console) scheme(t *testing.T, value string) {
 func (c console) picture(t *testing.T, name string) {
 	t.Helper()
 	var size [3]int64
-	if err := json.Unmarshal([]byte(c.run(t, "return [innerWidth, innerHeight, Math.min(2000, Math.max(innerHeight, document.documentElement.scrollHeight, ...[...document.querySelectorAll('.side')].map((e) => e.getBoundingClientRect().top + scrollY + e.scrollHeight + 40)))]")), &size); err != nil {
+	if err := json.Unmarshal([]byte(c.run(t, "return [innerWidth, innerHeight, Math.floor(Math.min(2000, Math.max(innerHeight, document.documentElement.scrollHeight, ...[...document.querySelectorAll('.side')].map((e) => e.getBoundingClientRect().top + scrollY + e.scrollHeight + 40))))]")), &size); err != nil {
 		t.Fatal(err)
 	}
 	c.do(t, chromedp.EmulateViewport(size[0], size[2]))
