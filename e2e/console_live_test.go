@@ -167,7 +167,7 @@ func TestConsoleExchange(t *testing.T) {
 	}
 	c.exports(t, x)
 	c.cut(t, folder)
-	c.harmless(t)
+	c.hostileCalls(t)
 }
 
 // exports takes what is shown along, without and with what passed.
@@ -227,11 +227,11 @@ func (c console) cut(t *testing.T, folder string) {
 	c.shot(t, filepath.Join(artifacts(t), "live-cut.png"))
 }
 
-// harmless looks at hostile text in arguments, results and faults, and nothing of it happens.
-func (c console) harmless(t *testing.T) {
+// hostileCalls looks at hostile text in arguments, results and faults, and nothing of it happens.
+func (c console) hostileCalls(t *testing.T) {
 	t.Helper()
-	c.api(t, "POST", "/api/tools/everything__echo", string(mustJSON(map[string]string{"message": hostile})))
-	c.ask(t, http.MethodPost, "/api/tools/everything__echo", string(mustJSON(map[string]any{hostile: 1})))
+	c.api(t, "POST", "/api/tools/everything__echo", string(mustJSON(map[string]string{"message": allHostile})))
+	c.ask(t, http.MethodPost, "/api/tools/everything__echo", string(mustJSON(map[string]any{allHostile: 1})))
 	c.choose(t, by("live-tool"), "echo")
 	c.until(t, liveRows+`.filter((l) => l.includes('call.done')).length >= 2`)
 	c.run(t, `for (const d of document.querySelectorAll('[data-testid=live] > li > details')) d.open = true`)
