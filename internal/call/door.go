@@ -115,7 +115,8 @@ func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 		ctx, t.span = d.span(ctx, c)
 	}
 	resp, err := d.pass(ctx, c, &t)
-	d.count(ctx, c, &t, resp, err, time.Since(began)-t.waited)
+	t.ended = time.Now() // the clock is read once for the record and the time that it took
+	d.count(ctx, c, &t, resp, err, t.ended.Sub(began)-t.waited)
 	return resp, err
 }
 
@@ -227,7 +228,7 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 		if t.raw != nil || err != nil {
 			d.end(c, t, tool, kind, err, took)
 		}
-		r := event.Record{Type: event.CallDone, Level: eventLevel(kind), Tool: tool, Kind: kind, Bytes: len(resp.Result), TookUS: took.Microseconds()}
+		r := event.Record{Time: t.ended, Type: event.CallDone, Level: eventLevel(kind), Tool: tool, Kind: kind, Bytes: len(resp.Result), TookUS: took.Microseconds()}
 		record(&r, c, t)
 		d.events.Emit(r)
 	}

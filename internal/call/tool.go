@@ -27,6 +27,7 @@ type tooled struct {
 	dry      bool                // nothing is to be made, and nobody asked
 	pins     []session.Used      // what references stood for in the round before, or when a person was asked
 	waited   time.Duration       // for a person
+	ended    time.Time           // when there was an answer
 	approved bool                // by a person, in this round or one before
 	edited   []byte              // the arguments that the person wants in place of the caller's; nil for none
 	resumed  bool                // the request continues a call whose state we wrapped

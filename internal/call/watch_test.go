@@ -22,6 +22,7 @@ func BenchmarkCounted(b *testing.B) {
 	t := tooled{call: "c_1"}
 	b.ReportAllocs()
 	for b.Loop() {
+		t.ended = time.Now()
 		d.count(context.Background(), c, &t, mcp.Response{Result: result}, nil, time.Millisecond)
 	}
 }

@@ -144,6 +144,7 @@ func (b *Bus) Emit(r Record) {
 	if r.Time.IsZero() {
 		r.Time = time.Now()
 	}
+	lasts := !r.detail()
 	b.mu.Lock()
 	b.next++
 	r.Seq = b.next
@@ -153,7 +154,7 @@ func (b *Bus) Emit(r Record) {
 		b.ring[(b.next-1)%b.size] = r
 	}
 	switch {
-	case !r.detail():
+	case lasts:
 		b.last(r)
 	case r.Type == CallDone:
 		b.pulse.count(&r)
@@ -163,7 +164,7 @@ func (b *Bus) Emit(r Record) {
 		b.more = nil
 	}
 	b.mu.Unlock()
-	if r.detail() {
+	if !lasts {
 		return
 	}
 	if f := b.hear.Load(); f != nil {

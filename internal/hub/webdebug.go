@@ -36,12 +36,14 @@ func (h *Hub) startWeb(ctx context.Context, who *auth.Principal, port int, open 
 		return modules.WebStatus{}, err
 	}
 	h.web.mu.Lock()
+	already := h.web.server != nil
 	err := h.listenWeb(port)
 	h.web.mu.Unlock()
 	if err != nil {
 		return modules.WebStatus{}, err
 	}
 	s := h.webStatus()
+	s.Already = already
 	if open {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/envelope"
@@ -71,16 +73,25 @@ func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run f
 	failed := make([]bool, len(calls))
 	slots := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
+	var stumbled atomic.Value
 	for i, c := range calls {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			defer func() {
+				if p := recover(); p != nil {
+					stumbled.Store(fmt.Sprintf("%v\n%s", p, debug.Stack()))
+				}
+			}()
 			e := c.do(ctx, req, run)
 			failed[i] = !e.Success
 			results[i] = wire.Edit(nil, e.JSON(), wire.Change{Name: "tool", Value: wire.Quote(c.Tool)})
 		})
 	}
 	wg.Wait()
+	if p := stumbled.Load(); p != nil {
+		panic(p) // where it is caught and told, which on another goroutine it is not
+	}
 	bad := 0
 	for _, f := range failed {
 		if f {

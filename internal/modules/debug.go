@@ -42,6 +42,7 @@ type WebStatus struct {
 	UptimeMs int64  `json:"uptimeMs,omitempty"`
 	Viewers  int    `json:"viewers"`           // pages that follow what happens
 	Console  string `json:"console,omitempty"` // where it can be had now
+	Already  bool   `json:"already,omitempty"` // it was there before it was asked for
 	Note     string `json:"-"`                 // what did not work
 }
 
@@ -92,6 +93,9 @@ func (o DebugOptions) webTools() []Tool {
 					return nil, err
 				}
 				text := "The console is at " + s.URL
+				if s.Already {
+					text = "The console is there already, at " + s.URL
+				}
 				if s.Note != "" {
 					text += "; " + s.Note
 				}

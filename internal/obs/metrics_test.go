@@ -87,10 +87,11 @@ func TestTwoInstancesDoNotMix(t *testing.T) {
 
 func TestLabelsAreBounded(t *testing.T) {
 	m := open(t)
-	for i := range maxTools + 500 {
+	const many = 10_000
+	for i := range many {
 		m.Call("u", fmt.Sprintf("tool%d", i), "", 0)
 	}
-	if got := scrape(t, m, `tool="other"`); !slices.Equal(got, []string{`stoa_calls_total{outcome="ok",tool="other",upstream="u"} 500`}) {
+	if got := scrape(t, m, `tool="other"`); !slices.Equal(got, []string{`stoa_calls_total{outcome="ok",tool="other",upstream="u"} 8000`}) {
 		t.Fatal(got)
 	}
 	if n := len(scrape(t, m, `^stoa_calls_total`)); n != maxTools+1 {
@@ -108,6 +109,9 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 	if n := len(scrape(t, m, `^stoa_errors_total`)); n != maxKinds+1 {
 		t.Fatalf("%d kinds", n)
+	}
+	if n := len(scrape(t, m, `^stoa_(calls|call_seconds)`)); n > (maxTools+maxUpstreams+1)*3+(maxUpstreams+1)*(len(seconds)+3) {
+		t.Fatalf("%d series of calls", n)
 	}
 	if got := scrape(t, m, `overflow`); got != nil {
 		t.Fatal(got)
