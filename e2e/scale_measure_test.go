@@ -75,6 +75,7 @@ func (c console) listened(t *testing.T, do func()) []answered {
 	})
 	do()
 	ask(t, c.tab, network.Disable, cdp.Empty{})
+	<-time.After(50 * time.Millisecond) // all was sent before that answer; it takes a moment to be handed on
 	cancel()
 	group.Wait()
 	var out []answered
