@@ -16,7 +16,7 @@ const packFrom = 8 << 10
 
 // packers are large and soon made ready again.
 var packers = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+	w, err := gzip.NewWriterLevel(io.Discard, gzip.DefaultCompression)
 	if err != nil {
 		panic("hub: " + err.Error()) // the level is one
 	}

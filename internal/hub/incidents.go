@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -169,7 +170,7 @@ func (h *Hub) listErrors(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	if err := owner(who, "errors"); err != nil {
 		return err
 	}
-	q, err := query(r, "code", "upstream", "tool", "limit")
+	q, err := query(r, "code", "upstream", "tool", "limit", "groups", "offset", "stacks")
 	if err != nil {
 		return err
 	}
@@ -183,6 +184,7 @@ func (h *Hub) listErrors(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	groups, total := h.book.Groups()
 	out := struct {
 		Groups []incident.Group `json:"groups"`
+		Of     int              `json:"groupsTotal"` // that there are
 		Last   []incident.Error `json:"last"`
 		Total  int64            `json:"total"` // since the hub was started
 		Now    time.Time        `json:"now"`
@@ -192,8 +194,16 @@ func (h *Hub) listErrors(w http.ResponseWriter, r *http.Request, who *auth.Princ
 			out.Groups = append(out.Groups, g)
 		}
 	}
+	out.Of = len(out.Groups)
+	if out.Groups, err = pageOf(url.Values{"offset": q["offset"], "limit": q["groups"]}, out.Groups); err != nil {
+		return err
+	}
+	stacks := q.Get("stacks") != "false"
 	for _, e := range h.book.Last() {
 		if len(out.Last) < limit && wanted(incident.Key{Code: e.Error.Code, Upstream: e.Context["upstream"], Tool: e.Context["tool"]}) {
+			if !stacks {
+				e.Error.Stack = ""
+			}
 			out.Last = append(out.Last, e)
 		}
 	}

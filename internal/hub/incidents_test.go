@@ -15,6 +15,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/incident"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/secret"
 )
 
@@ -191,3 +192,28 @@ func TestCallsAreToldWhileWatched(t *testing.T) {
 }
 
 type incidentError = incident.Error
+
+// Groups are told in parts, and the last errors without their stacks.
+func TestErrorsByPage(t *testing.T) {
+	c := apiHub(t)
+	for _, tool := range []string{"no", "rude", "strict", "missing"} {
+		c.tool("up__"+tool, "{}")
+	}
+	type page struct {
+		Groups      []incident.Group
+		GroupsTotal int
+		Last        []incident.Error
+	}
+	get := func(query string) page { return hubtest.Decode[page](c.ok("GET", "/api/v1/errors?"+query, "")) }
+	hubtest.Eventually(t, "all are in the book", func() bool { return get("").GroupsTotal >= 3 })
+	all := get("stacks=false")
+	part := get("groups=1&offset=1")
+	if len(all.Groups) != all.GroupsTotal || part.GroupsTotal != all.GroupsTotal || len(part.Groups) != 1 || part.Groups[0].Key != all.Groups[1].Key || len(part.Last) != len(all.Last) {
+		t.Errorf("%d of %d groups, then %d of %d: %+v", len(all.Groups), all.GroupsTotal, len(part.Groups), part.GroupsTotal, part.Groups)
+	}
+	c.hub.Logs().Logger().Error("panic in a request", obs.KeyAction, "serve", "stack", "goroutine 1 [running]")
+	hubtest.Eventually(t, "the panic is in the book", func() bool { return len(get("code=PANIC").Last) > 0 })
+	if with, without := get("code=PANIC").Last[0], get("code=PANIC&stacks=false").Last[0]; with.Error.Stack == "" || without.Error.Stack != "" || with.ID != without.ID {
+		t.Errorf("with stacks %q, without %q", with.Error.Stack, without.Error.Stack)
+	}
+}

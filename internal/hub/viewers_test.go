@@ -24,6 +24,7 @@ const viewerBytes = 256 << 10
 func TestStalledViewersAreBounded(t *testing.T) {
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}}, HTTP: peer.HTTP{JSON: true}})
 	h := hubtest.New(t, hubtest.HTTP("up", up.URL))
+	waitTools(t, h)
 	// A client that keeps nothing of its calls, as its memory is counted too.
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()

@@ -6,11 +6,18 @@ import { listen } from '../lib/events.js';
 import { Link, go, narrow, address } from '../lib/router.js';
 import { Page, Table, Trouble, Empty, useApi, Badge, Button, Time, Copy, Pre, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
-import { save } from '../lib/more.js';
+import { Pager, save } from '../lib/more.js';
 import { Facts } from './servers.js';
 
+const size = 50; // groups of a page
 const kinds = /** @type {Record<string, string>} */ ({ critical: 'bad', error: 'bad', warning: 'warn' });
 const keyOf = (/** @type {any} */ g) => [g.code, g.upstream || '', g.tool || ''].join(' ');
+
+/** @param {string} key */
+const ofKey = (key) => {
+  const [code, upstream, ...tool] = key.split(' ');
+  return { code, upstream, tool: tool.join(' ') };
+};
 
 /** @param {{rest: string[], query: Record<string, string>}} props */
 export function Errors({ rest, query }) {
@@ -20,16 +27,17 @@ export function Errors({ rest, query }) {
 
 /** @param {{id?: string, query: Record<string, string>}} props */
 function Book({ id, query }) {
-  const { data, error, again } = useApi('/api/v1/errors', 5000, 1000);
+  const offset = Number(query.offset) || 0;
+  const { data, error, again } = useApi(`/api/v1/errors?stacks=false&groups=${size}&offset=${offset}`, 5000, 1000);
   useEffect(() => listen((e) => { if (e.type === 'error') again(); }, false), []);
   const groups = data?.groups || [], last = data?.last || [];
-  const group = groups.find((/** @type {any} */ g) => keyOf(g) === query.group);
-  const own = useApi(group ? address('', { code: group.code, upstream: group.upstream, tool: group.tool }).replace('/console/', '/api/v1/errors') : null, 5000);
+  const group = query.group ? ofKey(query.group) : null; // it may be on another page
+  const own = useApi(group ? address('', { ...group, stacks: 'false' }).replace('/console/', '/api/v1/errors') : null, 5000);
   const shown = group ? own.data?.last || [] : last;
   const take = async () => save(await (await ask('/api/v1/errors/export')).blob(), 'stoa-errors.ndjson');
   const actions = html`<${Link} to="errors/kind">All codes<//> <${Button} onClick=${take} data-testid="export">Export<//>`;
   return html`<${Page} title="Errors" actions=${actions}><${Trouble} error=${error} />
-    ${data ? html`<${Groups} groups=${groups} chosen=${query.group} />
+    ${data ? html`<${Groups} groups=${groups} chosen=${query.group} /><${Pager} offset=${offset} size=${size} total=${data.groupsTotal} />
     ${groups.length ? html`<header class="page"><h2>${group ? 'The last of ' + group.code : 'The last ' + shown.length}</h2>
       <div class="actions">${group ? html`<button type="button" onClick=${() => narrow({ group: undefined })}>Show all</button>` : null}</div></header>` : null}
     <div class=${id ? 'split' : ''}>${groups.length ? html`<${Last} shown=${shown} id=${id} group=${query.group} />` : null}
@@ -61,14 +69,14 @@ function Last({ shown, id, group }) {
 
 /** One error, whole. @param {{id: string, group?: string, held: any}} props */
 function One({ id, group, held }) {
-  const { data, error } = useApi(held ? null : '/api/v1/errors/' + encodeURIComponent(id));
-  const e = held || data?.error;
+  const { data, error } = useApi('/api/v1/errors/' + encodeURIComponent(id));
+  const e = data?.error || held; // the list has it without its stack
   if (!e) return html`<${Side} label="Error" back="errors" query=${{ group }}><h2>${id}</h2><${Trouble} error=${error} /><//>`;
   const c = e.context || {};
   return html`<${Side} label="Error" back="errors" query=${{ group }}><header class="page"><h2><${Badge} kind=${kinds[e.severity] || 'calm'}>${e.error.code}<//> ${e.error.message}</h2>
       <div class="actions"><${Copy} text=${JSON.stringify(e, null, 2)} label="Copy all" /> <${Manual} code=${e.error.code} /></div></header>
     <${Facts} of=${[['Id', html`<span class="mono">${e.id}</span>`], ['When', html`<${Time} at=${e.time} />`], ['About', e.errorType], ['Severity', e.severity], ['Met by', e.source], ...Object.entries(c)]} />
-    ${e.error.stack ? html`<details data-testid="stack"><summary>Stack</summary><${Pre}>${e.error.stack}<//></details>` : html`<${Empty}>It has no stack: it was not a mistake of the hub's.<//>`}
+    ${e.error.stack ? html`<details data-testid="stack"><summary>Stack</summary><${Pre}>${e.error.stack}<//></details>` : data ? html`<${Empty}>It has no stack: it was not a mistake of the hub's.<//>` : null}
     <h3>All of it</h3><${Json} value=${e} /><//>`;
 }
 
