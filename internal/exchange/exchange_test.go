@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -144,5 +145,20 @@ func TestHidden(t *testing.T) {
 		if strings.Contains(m.Text, "hush") || !strings.Contains(m.Text, "•") {
 			t.Errorf("it ends in %q", m.Text[max(0, len(m.Text)-30):])
 		}
+	}
+}
+
+// BenchmarkExchange is what a call pays while somebody watches.
+func BenchmarkExchange(b *testing.B) {
+	r := New(nil)
+	sent, came := []byte(strings.Repeat("x", 200)), []byte(strings.Repeat("y", 2000))
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		c := r.Begin(Head{Call: strconv.Itoa(n), Method: "tools/call", Upstream: "up"})
+		c.Add(Request, "", sent)
+		c.Add(Result, "", came)
+		c.End("", time.Millisecond)
 	}
 }
