@@ -230,6 +230,7 @@ func (c console) cut(t *testing.T, folder string) {
 // hostileCalls looks at hostile text in arguments, results and faults, and nothing of it happens.
 func (c console) hostileCalls(t *testing.T) {
 	t.Helper()
+	c.run(t, `window.hits = []; window.pwned = (n) => hits.push(n)`)
 	c.api(t, "POST", "/api/tools/everything__echo", string(mustJSON(map[string]string{"message": allHostile})))
 	c.ask(t, http.MethodPost, "/api/tools/everything__echo", string(mustJSON(map[string]any{allHostile: 1})))
 	c.choose(t, by("live-tool"), "echo")
@@ -241,14 +242,5 @@ func (c console) hostileCalls(t *testing.T) {
 		}
 	}
 	c.until(t, `document.querySelector('[data-testid=live] [data-testid=said-fault]')`)
-	got := c.run(t, `for (const b of document.querySelectorAll('.json [role=tab]')) b.click();
-		for (const d of document.querySelectorAll('details')) d.open = true;
-		await new Promise((r) => requestAnimationFrame(() => setTimeout(r, 50)));
-		return { pwned: typeof window.pwned, made: document.querySelectorAll('main script, main img, main iframe, main svg').length,
-			links: [...document.querySelectorAll('main a')].filter((a) => !/^https?:/.test(a.href)).length,
-			handlers: [...document.querySelectorAll('main *')].flatMap((e) => [...e.attributes]).filter((a) => /^on/.test(a.name)).length,
-			turned: /[\u202a-\u202e\u2066-\u2069\u0000-\u0008\u001b]/.test(document.querySelector('main').textContent), thrown: window.thrown }`)
-	if want := `{"pwned":"undefined","made":0,"links":0,"handlers":0,"turned":false,"thrown":[]}`; got != want {
-		t.Errorf("hostile text did something: %s", got)
-	}
+	c.harmless(t, "live")
 }
