@@ -138,7 +138,7 @@ function Row({ record, query }) {
   const toggle = (/** @type {any} */ e) => { if (e.target === e.currentTarget) setOpen(e.currentTarget.open); };
   return html`<li><details onToggle=${toggle}><summary><time class="mono soft" datetime=${record.time}>${clock.format(new Date(record.time))}</time>
     <${Badge} kind=${level === 'error' ? 'bad' : level === 'warning' ? 'warn' : 'calm'}>${record.type}<//> <span class="mono">${[record.upstream, record.tool].filter(Boolean).join(':')}</span>
-    ${record.kind ? html`<span class="failed">${record.kind}</span>` : null} <span class="soft">${about}</span></summary>
+    ${record.kind ? html`<span class=${level === 'info' ? 'soft' : 'failed'}>${record.kind}</span>` : null} <span class="soft">${about}</span></summary>
     ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//></div><${Whole} record=${record} />` : null}</details></li>`;
 }
 
