@@ -43,6 +43,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"PUT /api/v1/modules/{name}":                       h.switchModule,
 		"GET /api/v1/tools":                                h.listTools,
 		"GET /api/v1/tools/{tool...}":                      h.showTool,
+		"POST /api/v1/check/{tool...}":                     h.checkTool,
 		"GET /api/v1/events":                               h.pollEvents,
 		"GET /api/v1/events/ws":                            h.watchEvents,
 		"GET /api/v1/exchanges/{call}":                     h.showExchange,

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -220,4 +221,28 @@ func (h *Hub) showTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	}{h.toolRow(it, snap, h.switchedOff(), policyRules(h.config().Policy.Rules), 0), part("inputSchema"), part("outputSchema"), part("annotations"), it.Notes,
 		!it.Handling.NoSaveAs, !it.Handling.NoReferences})
 	return nil
+}
+
+// checkTool says what is wrong with arguments, as a call would, and calls
+// nothing. References are not looked at: they are texts here.
+func (h *Hub) checkTool(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	it, err := h.cat.Now().Find(catalog.Tool, r.PathValue("tool"), func(up string) bool { return who.Scopes.Allows(up) })
+	if err != nil {
+		return err
+	}
+	args, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	faults := []schema.Fault{}
+	if it.Schema != nil {
+		// A schema that does not compile checks nothing, as for a call.
+		if s, err := it.Schema.Get(); err == nil {
+			faults = append(faults, s.Validate(args)...)
+		}
+	}
+	return say(w, map[string]any{"valid": len(faults) == 0, "faults": faults})
 }

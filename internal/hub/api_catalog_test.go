@@ -102,3 +102,44 @@ func TestAPICatalog(t *testing.T) {
 		t.Errorf("another server's tool: %d", a.Status)
 	}
 }
+
+// What is wrong with arguments is told before they are sent to the tool.
+func TestAPICheck(t *testing.T) {
+	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{
+		{Name: "order", RawDefinition: `{"name":"order","inputSchema":{"type":"object","required":["id"],"properties":{"id":{"type":"string","pattern":"^[a-z]+$"},"n":{"type":"integer"}},"if":{"required":["n"]},"then":{"required":["unit"]}}}`},
+		{Name: "odd", RawDefinition: `{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}}`},
+	}})
+	h := hubtest.New(t, hubtest.HTTP("up", up.URL))
+	waitTools(t, h)
+	c := apiClient{t, h, h.Token}
+	for _, q := range []struct{ tool, body, want string }{
+		{"up__order", `{"id":"abc"}`, ""}, {"up:order", ``, "/id"}, {"up__order", `{"id":"A1","n":1}`, "/id /unit"}, {"up__order", `{"id":"a","n":"x","unit":1}`, "/n"},
+		{"up__odd", `{"a":1}`, ""},
+	} {
+		got := hubtest.Decode[struct {
+			Valid  bool
+			Faults []struct{ Pointer, Message string }
+		}](c.ok("POST", "/api/v1/check/"+q.tool, q.body))
+		var at []string
+		for _, f := range got.Faults {
+			at = append(at, f.Pointer)
+			if f.Message == "" {
+				t.Errorf("%s %s: nothing is said of %s", q.tool, q.body, f.Pointer)
+			}
+		}
+		if strings.Join(at, " ") != q.want || got.Valid != (q.want == "") {
+			t.Errorf("%s %s: %+v, want faults at %q", q.tool, q.body, got, q.want)
+		}
+	}
+	for path, want := range map[string]int{"up__ordr": http.StatusNotFound, "up__order?x=1": http.StatusBadRequest} {
+		if a := c.do("POST", "/api/v1/check/"+path, "{}"); a.Status != want {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	if a := c.do("POST", "/api/v1/check/up__order", `{"id`); a.Status != http.StatusBadRequest {
+		t.Errorf("what is no JSON: %d %s", a.Status, a.Body)
+	}
+	if len(up.State().Called) != 0 {
+		t.Errorf("called: %v", up.State().Called)
+	}
+}
