@@ -33,6 +33,8 @@ type server struct {
 	Sharing  string            `json:"sharing,omitempty"`  // all clients when empty
 	Task     string            `json:"task,omitempty"`     // no tasks when empty
 	Tools    map[string]any    `json:"tools,omitempty"`
+	Queue    map[string]any    `json:"queue,omitempty"`
+	Breaker  map[string]any    `json:"breaker,omitempty"`
 }
 
 // client has no idle connections, so that nothing outlives its test.
@@ -55,23 +57,31 @@ func (h hub) agent(server string) string { return "http://" + h.address + "/mcps
 // further top-level keys of the configuration.
 func startHub(t *testing.T, set toolset, servers map[string]server, settings ...map[string]any) hub {
 	t.Helper()
-	h := hub{config: writeConfig(t, servers, settings...)}
-	data := filepath.Join(t.TempDir(), "data")
-	h.data = data
-	p := start(t, environment(t, set), stoaBinary(t),
-		"serve", "--config", h.config, "--listen", "127.0.0.1:0", "--data", data)
+	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, servers, settings...), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
+	for name := range servers {
+		p.await(t, "server "+name+" lists its tools", func() error { return listsTools(h.agent(name)) })
+	}
+	return h
+}
+
+// launch runs the hub that h describes, at its address, until the test ends. After it has been ended it can be launched
+// again, over what it left.
+func launch(t *testing.T, env []string, h hub) (hub, *process) {
+	t.Helper()
+	p := start(t, env, stoaBinary(t), "serve", "--config", h.config, "--listen", h.address, "--data", h.data)
 	p.await(t, "hub.json names the address", func() error {
-		text, err := os.ReadFile(filepath.Join(data, "hub.json"))
+		text, err := os.ReadFile(filepath.Join(h.data, "hub.json"))
 		if err != nil {
 			return err
 		}
 		var note struct {
 			Address string `json:"address"`
+			Pid     int    `json:"pid"`
 		}
 		if err := json.Unmarshal(text, &note); err != nil {
 			return err
 		}
-		if note.Address == "" {
+		if note.Address == "" || note.Pid != p.pid {
 			return errors.New("hub.json has no address")
 		}
 		h.address = note.Address
@@ -80,10 +90,7 @@ func startHub(t *testing.T, set toolset, servers map[string]server, settings ...
 	for _, path := range []string{"/healthz", "/readyz"} {
 		p.await(t, path+" answers 200", func() error { return get("http://" + h.address + path) })
 	}
-	for name := range servers {
-		p.await(t, "server "+name+" lists its tools", func() error { return listsTools(h.agent(name)) })
-	}
-	return h
+	return h, p
 }
 
 func writeConfig(t *testing.T, servers map[string]server, settings ...map[string]any) string {
@@ -140,6 +147,7 @@ func listsTools(url string) error {
 // process is a child that ends with its test and whose output is shown when the test fails.
 type process struct {
 	name   string
+	pid    int
 	output string // file of stdout and stderr
 	done   chan struct{}
 }
@@ -160,6 +168,7 @@ func start(t *testing.T, env []string, program string, args ...string) *process 
 		output.Close()
 		t.Fatalf("start %s: %v", p.name, err)
 	}
+	p.pid = cmd.Process.Pid
 	go func() {
 		defer close(p.done)
 		defer output.Close()
@@ -168,6 +177,19 @@ func start(t *testing.T, env []string, program string, args ...string) *process 
 	}()
 	t.Cleanup(func() { p.stop(t, cmd.Process) })
 	return p
+}
+
+// end sends the process a signal that it does not survive, and waits until it is gone.
+func (p *process) end(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(p.pid, signal); err != nil {
+		t.Fatalf("end %s: %v", p.name, err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(readyDeadline):
+		t.Fatalf("%s did not end", p.name)
+	}
 }
 
 func (p *process) stop(t *testing.T, child *os.Process) {
