@@ -2,61 +2,176 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
-// TestConsoleHome decides a call that waits, sees calls in the plots, and a server that was lost.
+// shopCall calls a tool of the shop beside the test; the code of the answer comes when there is one.
+func (c console) shopCall(t *testing.T, tool string) <-chan string {
+	t.Helper()
+	answer := make(chan string, 1)
+	request, err := http.NewRequest("POST", "http://"+c.hub.address+"/api/tools/"+tool, strings.NewReader(`{"why":"<i>me</i>"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Content-Type", "application/json")
+	go func() {
+		response, err := client.Do(request)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		var said struct{ Code string }
+		if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
+			said.Code = err.Error()
+		}
+		answer <- said.Code
+	}()
+	return answer
+}
+
+// TestConsoleHome decides calls that wait, follows what needs attention to where it is mended, and holds the plots to
+// what the API says.
 func TestConsoleHome(t *testing.T) {
 	set := tools(t)
 	chromium(t)
-	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}, {Name: "echo"}}})
-	h := startHub(t, set, map[string]server{"shop": {URL: up.URL}},
+	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}, {Name: "echo"},
+		{Name: "broken", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"out of order"}`}}}})
+	h := startHub(t, set, map[string]server{"shop": {URL: up.URL, Breaker: map[string]any{"failures": 2, "cooldown": "10m"}}},
 		map[string]any{"policy": map[string]any{"rules": []any{map[string]any{"tools": []string{"shop:count"}, "action": "ask", "reason": "counting is <b>costly</b>"}}}})
 	c := openConsole(t, h, "")
-	c.until(t, `document.querySelectorAll('.plot canvas').length === 2`)
-	call := func() <-chan string {
-		answer := make(chan string, 1)
-		request, err := http.NewRequest("POST", "http://"+h.address+"/api/tools/shop__count", strings.NewReader(`{"why":"<i>me</i>"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+c.token)
-		request.Header.Set("Content-Type", "application/json")
-		go func() {
-			response, err := client.Do(request)
-			if err != nil {
-				answer <- err.Error()
-				return
-			}
-			defer response.Body.Close()
-			var said struct {
-				Success bool
-				Code    string
-			}
-			err = json.NewDecoder(response.Body).Decode(&said)
-			if answer <- said.Code; err != nil {
-				return
-			}
-		}()
-		return answer
-	}
-	first := call()
+	c.until(t, `document.querySelectorAll('.plot canvas').length === 2 && document.querySelector('main').innerText.includes('Nothing.')`)
+
+	first := c.shopCall(t, "shop__count")
 	c.until(t, `document.querySelector('[data-testid=approval]')?.innerText.includes('counting is <b>costly</b>') && document.querySelector('[data-testid=approval]').innerText.includes('<i>me</i>')`)
-	c.screens(t, "home")
+	c.until(t, `document.querySelector('[data-testid=asked]').innerText === '1'`)
 	c.click(t, by("approve"))
 	if code := <-first; code != "SUCCESS" {
 		t.Errorf("the approved call: %s", code)
 	}
 	c.until(t, `!document.querySelector('[data-testid=approval]')`)
-	second := call()
+	second := c.shopCall(t, "shop__count")
 	c.click(t, by("deny"))
 	if code := <-second; code != "DENIED" {
 		t.Errorf("the denied call: %s", code)
 	}
+	if called := up.State().Called; len(called) != 1 {
+		t.Errorf("the tool was called %d times", len(called))
+	}
+
+	// A tool that fails too often: its breaker, and the errors of this minute.
+	for range 2 {
+		c.ask(t, "POST", "/api/tools/shop__broken", "{}")
+	}
+	c.until(t, `document.querySelector('[data-testid=breaker-shop]')?.closest('li').innerText.startsWith('breaker open One tool of')`)
+	// A minute may end between the two looks.
+	eventually(t, "the errors of this minute are those of the API", func() bool {
+		var book struct{ Groups []struct{ PerMinute []int } }
+		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/errors", ""), &book); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, g := range book.Groups {
+			n += g.PerMinute[len(g.PerMinute)-1]
+		}
+		return c.text(t, by("errors")) == fmt.Sprint(n)
+	})
+
+	// Runs that halted, one by its plan and one for good.
+	run := func(title, tool string, paused bool) string {
+		var got struct{ Run struct{ ID string } }
+		body := fmt.Sprintf(`{"plan":{"title":%q,"steps":[{"id":"one","tool":"shop__echo","args":{}},{"id":"two","tool":%q,"args":{},"after":["one"]}]},"session":"work","breakpoints":[%s]}`,
+			title, tool, map[bool]string{true: `"two"`}[paused])
+		if err := json.Unmarshal(c.api(t, "POST", "/api/v1/runs", body), &got); err != nil || got.Run.ID == "" {
+			t.Fatalf("begin a run: %v", err)
+		}
+		return got.Run.ID
+	}
+	paused, failed := run("Careful", "shop__echo", true), run("Bold", "shop__broken", false)
+	c.until(t, `/^paused Careful after 1 of 2 steps in work: breakpoint before two/.test(document.querySelector('[data-testid="run-`+paused+`"]')?.closest('li').innerText)`)
+	c.until(t, `/^failed Bold after 2 of 2 steps in work: step two failed/.test(document.querySelector('[data-testid="run-`+failed+`"]')?.closest('li').innerText) && document.querySelector('[data-testid=halted]').innerText === '2'`)
+	c.plots(t)
+	c.screens(t, "home")
+
+	// Everything leads to where it is mended.
+	c.click(t, by("run-"+paused))
+	c.until(t, `location.pathname === '/console/plans/`+paused+`'`)
+	c.do(t, navigate("http://"+h.address+"/console/"))
+	c.click(t, by("breaker-shop"))
+	c.until(t, `location.pathname === '/console/tools' && location.search.includes('upstream=shop') && document.querySelector('main tbody tr')?.innerText.includes('shop__broken')`)
+	c.do(t, navigate("http://"+h.address+"/console/"))
 	up.Kill()
-	c.until(t, `document.querySelector('[data-testid=attention]').innerText.includes('shop')`)
+	c.click(t, by("bad-shop"))
+	c.until(t, `location.pathname === '/console/servers/shop' && document.querySelector('[data-testid=restart]') && document.querySelector('section.side .trouble')`)
+}
+
+// plots holds the figures of the plots to what the API counts, and that to the events that it tells.
+func (c console) plots(t *testing.T) {
+	t.Helper()
+	for range 20 {
+		c.api(t, "POST", "/api/tools/shop__echo", "{}")
+	}
+	var page struct {
+		Events []struct {
+			Type, Kind string
+			Time       time.Time
+		}
+	}
+	if err := json.Unmarshal(c.api(t, "GET", "/api/v1/events?after=0&limit=1000&wait=0s&types=call.done", ""), &page); err != nil {
+		t.Fatal(err)
+	}
+	type point struct{ calls, failed float64 }
+	made, newest := map[int64]point{}, int64(0)
+	for _, e := range page.Events {
+		at := e.Time.Unix() / 5 * 5
+		p := made[at]
+		p.calls += .2
+		if e.Kind != "" {
+			p.failed += .2
+		}
+		made[at], newest = p, max(newest, at)
+	}
+	// A point is shown when its five seconds are over.
+	c.run(t, `for (const d of document.querySelectorAll('.plot details')) d.open = true`)
+	c.until(t, fmt.Sprintf(`document.querySelector('[data-testid=plot-calls] tr[data-at="%d"]') && document.querySelector('[data-testid=plot-took] tr[data-at="%d"]')`, newest, newest))
+	var pulse struct {
+		End           time.Time
+		Calls, Failed []float64
+		P50           []float64 `json:"p50_us"`
+		P95           []float64 `json:"p95_us"`
+		P99           []float64 `json:"p99_us"`
+	}
+	if err := json.Unmarshal(c.api(t, "GET", "/api/v1/pulse", ""), &pulse); err != nil {
+		t.Fatal(err)
+	}
+	var shown, want [2][][]string
+	got := c.run(t, `return ['plot-calls', 'plot-took'].map((id) => [...document.querySelectorAll('[data-testid=' + id + '] tr[data-at]')].map((r) => [r.dataset.at, ...[...r.cells].slice(1).map((d) => d.innerText)]))`)
+	if err := json.Unmarshal([]byte(got), &shown); err != nil {
+		t.Fatal(err)
+	}
+	text := func(v float64) string { return fmt.Sprint(math.Round(v*1000) / 1000) }
+	for i, n := range slices.Backward(pulse.Calls) {
+		at := pulse.End.Unix() - int64(len(pulse.Calls)-i)*5
+		if n == 0 || at > newest {
+			continue
+		}
+		if p := made[at]; math.Abs(p.calls-n/5) > .01 || math.Abs(p.failed-pulse.Failed[i]/5) > .01 {
+			t.Errorf("at %d the API counts %v calls and %v failures, by the events it was %+v a second", at, n, pulse.Failed[i], p)
+		}
+		want[0] = append(want[0], []string{fmt.Sprint(at), text(pulse.Failed[i] / 5), text(n / 5)})
+		want[1] = append(want[1], []string{fmt.Sprint(at), text(pulse.P99[i] / 1000), text(pulse.P95[i] / 1000), text(pulse.P50[i] / 1000)})
+	}
+	if fmt.Sprint(shown) != fmt.Sprint(want) || len(want[0]) != len(made) {
+		t.Errorf("the plots show %v\nwant %v\nof %v", shown, want, made)
+	}
+	c.run(t, `for (const d of document.querySelectorAll('.plot details')) d.open = false`)
 }

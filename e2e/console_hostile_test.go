@@ -182,7 +182,7 @@ func (b *hostileHub) views() []view {
 		{path: "sessions", ready: says("work")}, {path: "sessions?search=" + esc, ready: says("No session")},
 		{path: "settings", ready: says("servers.up.command")}, {path: "settings?search=" + esc, ready: says("No setting")}, {path: esc, ready: says("no such view")},
 	}
-	runs := "document.querySelector('[data-testid=run]').click(); while (!document.querySelector('[data-testid=result]')) await new Promise((r) => setTimeout(r, 20)); document.querySelector('[data-testid=as-text]').click();"
+	runs := "document.querySelector('[data-testid=run]').click(); while (!document.querySelector('[data-testid=result]')) await new Promise((r) => setTimeout(r, 20)); document.querySelector('[data-testid=as-rendered]').click();"
 	for i := range hostiles {
 		views = append(views, view{path: fmt.Sprint("tools/up__odd", i), ready: "document.querySelector('[data-testid=run]')", more: runs},
 			view{path: fmt.Sprint("chat/evil", i), ready: "document.querySelector('[data-testid=assistant]')"})

@@ -86,6 +86,7 @@ type Pulse struct {
 	Calls  [PulsePoints]uint32
 	Failed [PulsePoints]uint32
 	P50    [PulsePoints]int64 // microseconds
+	P95    [PulsePoints]int64
 	P99    [PulsePoints]int64
 }
 
@@ -102,7 +103,7 @@ func (b *Bus) Pulse(now time.Time) (out Pulse) {
 			continue
 		}
 		out.Calls[i], out.Failed[i] = one.calls, one.failed
-		out.P50[i], out.P99[i] = one.quantile(0.5), one.quantile(0.99)
+		out.P50[i], out.P95[i], out.P99[i] = one.quantile(0.5), one.quantile(0.95), one.quantile(0.99)
 	}
 	return out
 }

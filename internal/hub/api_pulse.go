@@ -15,6 +15,7 @@ type pulsePage struct {
 	Calls  []uint32  `json:"calls"`
 	Failed []uint32  `json:"failed"`
 	P50    []int64   `json:"p50_us"` // half of the calls took no longer; 0 where there were none
+	P95    []int64   `json:"p95_us"`
 	P99    []int64   `json:"p99_us"`
 	Errors int       `json:"errors"` // that were met in the minute that runs
 }
@@ -29,7 +30,7 @@ func (h *Hub) showPulse(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		return err
 	}
 	p := h.events.Pulse(time.Now())
-	page := pulsePage{StepMs: event.PulseStep.Milliseconds(), End: p.End.UTC(), Calls: p.Calls[:], Failed: p.Failed[:], P50: p.P50[:], P99: p.P99[:]}
+	page := pulsePage{StepMs: event.PulseStep.Milliseconds(), End: p.End.UTC(), Calls: p.Calls[:], Failed: p.Failed[:], P50: p.P50[:], P95: p.P95[:], P99: p.P99[:]}
 	groups, _ := h.book.Groups()
 	for _, g := range groups {
 		if n := len(g.PerMinute); n > 0 {

@@ -24,6 +24,7 @@ let edge = Infinity; // the last event that the one before is to bring
 let calls = false; // whether the socket brings them
 let last = 0;
 let wait = 250;
+let away = false; // the page was left
 
 /**
  * Calls fn with each event from now on; returns what ends that.
@@ -41,7 +42,7 @@ export function listen(fn, single = true) {
 /** Opens a socket that brings what is wanted, if the one that is there does not. */
 function choose() {
   const want = [...listeners.values()].includes(true);
-  if (socket && want === calls) return;
+  if (away || !listeners.size || socket && want === calls) return;
   calls = want;
   if (replaced) socket?.close(); // it was to take the place of that one, and does not
   else replaced = socket;
@@ -88,3 +89,15 @@ function take(e, current) {
     last = Math.max(last, e.next || 0);
   }
 }
+
+// A browser may keep a page that was left, with its sockets: it is no viewer.
+addEventListener('pagehide', () => {
+  away = true;
+  for (const one of [socket, replaced]) one?.close();
+  socket = replaced = null;
+});
+addEventListener('pageshow', () => {
+  if (!away) return;
+  away = false;
+  choose();
+});

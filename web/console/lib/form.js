@@ -2,7 +2,7 @@
 // where a schema says nothing, JSON is written by hand. Any field can hold a
 // reference such as @name instead, if references are offered.
 import { html, useState } from './html.js';
-import { Unparsed, resolve, variants, kind, isSchema, element, blank, check, isReference } from './schema.js';
+import { Unparsed, resolve, variants, closest, kind, isSchema, element, blank, check, isReference } from './schema.js';
 
 /**
  * What all fields of a form share: the whole schema, what is wrong, and the names of values to refer to.
@@ -15,7 +15,8 @@ export function Form({ schema, value, onChange, problems, references }) {
   /** @type {Shared} */
   const shared = { root: schema, problems: new Map(problems.map((p) => [p.path, p])), references };
   const top = resolve(schema, schema);
-  return html`<div class="form">${kind(top) === 'object' ? html`<${Members} schema=${top} value=${value} path="" shared=${shared} onChange=${onChange} />`
+  const whole = shared.problems.get('');
+  return html`<div class="form">${whole && kind(top) === 'object' ? html`<p class="problem" data-testid="problem">These arguments: ${whole.text}</p>` : null}${kind(top) === 'object' ? html`<${Members} schema=${top} value=${value} path="" shared=${shared} onChange=${onChange} />`
     : html`<${Field} schema=${top} value=${value} path="" label="Arguments" required=${true} shared=${shared} onChange=${onChange} />`}</div>`;
 }
 
@@ -27,7 +28,7 @@ function Field(props) {
   const { path, label, required, shared, value, onChange } = props;
   const schema = resolve(props.schema, shared.root);
   const what = kind(schema);
-  const problem = shared.problems.get(path);
+  const problem = shared.problems.get(path) || (what === 'any' ? within(path, shared) : undefined);
   const group = ['object', 'array'].includes(what) && !isReference(value);
   const head = html`<span class="name">${schema.title && schema.title !== label ? html`${label} <span class="soft">${schema.title}</span>` : label}</span>${required ? html`<span class="must" title="required">*</span>` : null} <span class="soft">${describe(schema, what)}</span>`;
   const tools = html`<${Picker} path=${path} shared=${shared} onPick=${(/** @type {string} */ name) => onChange('@' + name)} />`;
@@ -41,6 +42,12 @@ function Field(props) {
       ${!set ? null : what === 'object' ? html`<${Members} schema=${schema} value=${value} path=${path} shared=${shared} onChange=${onChange} />` : html`<${Items} ...${props} schema=${schema} />`}</fieldset>`;
   }
   return html`<div class="field" data-path=${path}><label for=${idOf(path)}>${head}</label><div class="bar input"><${Input} ...${props} schema=${schema} what=${isReference(value) && what !== 'any' ? 'string' : what} invalid=${!!problem && !problem.missing} />${tools}</div>${foot}</div>`;
+}
+
+/** What is wrong somewhere in a value that is written as JSON. @param {string} path @param {Shared} shared */
+function within(path, shared) {
+  for (const [at, p] of shared.problems) if (at.startsWith(path + '/')) return { path, text: `${at.slice(path.length)} ${p.text}`, missing: false };
+  return undefined;
 }
 
 /** What a field is to hold, in a few words. @param {any} s @param {string} what */
@@ -67,12 +74,23 @@ function Input(props) {
     }
     case 'boolean': return html`<select ...${own} value=${value === undefined ? '' : String(value)} onChange=${(/** @type {any} */ e) => onChange(e.target.value === '' ? undefined : e.target.value === 'true')}>
       <option value=""></option><option value="true">true</option><option value="false">false</option></select>`;
-    case 'number': case 'integer': return html`<input ...${own} inputmode="decimal" autocomplete="off" value=${value === undefined ? '' : String(value)} onInput=${(/** @type {any} */ e) => onChange(numeric(e.target.value))} />`;
+    case 'number': case 'integer': return html`<${Numeral} own=${own} value=${value} onChange=${onChange} />`;
     case 'string': return html`<${Text} own=${own} schema=${schema} value=${value} onText=${(/** @type {string} */ v) => onChange(v === '' && !required ? undefined : v)} />`;
     case 'null': return html`<select ...${own} value=${value === null ? 'null' : ''} onChange=${(/** @type {any} */ e) => onChange(e.target.value ? null : undefined)}><option value=""></option><option value="null">null</option></select>`;
     case 'union': return html`<${Union} ...${props} own=${own} />`;
   }
   return html`<${Free} own=${own} value=${value} onChange=${onChange} />`;
+}
+
+/** A number, as it is typed: 1. and 1.0 are on the way to 1.05. @param {{own: any, value: any, onChange: (v: any) => void}} props */
+function Numeral({ own, value, onChange }) {
+  const shown = value === undefined ? '' : String(value);
+  const [typed, setTyped] = useState({ text: shown, of: value });
+  return html`<input ...${own} inputmode="decimal" autocomplete="off" value=${typed.of === value ? typed.text : shown} onInput=${(/** @type {any} */ e) => {
+    const v = numeric(e.target.value);
+    setTyped({ text: e.target.value, of: v });
+    onChange(v);
+  }} />`;
 }
 
 /** A number if it is one, else the text itself, so that it can be said what is wrong. @param {string} text */
@@ -108,12 +126,12 @@ function Free({ own, value, onChange }) {
 /** One of several forms. @param {FieldProps & {own: any}} props */
 function Union({ schema, value, path, label, required, shared, onChange, own }) {
   const all = variants(schema, shared.root);
-  const how = { root: shared.root };
+  const how = { root: shared.root, references: !!shared.references };
   const [chosen, setChosen] = useState(-1);
-  const fit = (/** @type {any} */ v) => !check(v, value, how).length;
-  const first = value === undefined ? required ? 0 : -1 : all.findIndex(fit);
-  // What was chosen counts as long as no other form fits better: the value may have been loaded since.
-  const at = chosen >= 0 && chosen < all.length && (value === undefined || first < 0 || fit(all[chosen])) ? chosen : value === undefined ? first : Math.max(0, first);
+  const fits = value === undefined ? { at: required ? 0 : -1, problems: [] } : closest(all, value, how);
+  // What was chosen counts until the value is one of another form: it may have been loaded since.
+  const stays = chosen >= 0 && chosen < all.length && (value === undefined || fits.at < 0 || fits.problems.length > 0 || !check(all[chosen], value, how).length);
+  const at = stays ? chosen : value === undefined ? fits.at : Math.max(0, fits.at);
   const name = (/** @type {any} */ v, /** @type {number} */ i) => v.title || (v.const !== undefined ? JSON.stringify(v.const) : '') || tagged(v) || [v.type].flat().filter(Boolean).join(', ') || `form ${i + 1}`;
   return html`<div class="union"><select ...${own} value=${String(at)} aria-label=${'Form of ' + label} onChange=${(/** @type {any} */ e) => {
     const i = Number(e.target.value);
@@ -138,6 +156,9 @@ function Variant({ schema, value, path, label, shared, onChange }) {
   return html`<${Input} schema=${schema} value=${value} path=${path + '/='} label=${label} required=${false} shared=${shared} onChange=${onChange} what=${what} invalid=${false} />`;
 }
 
+/** A value, or nothing if it is the null that holds the place of one. @param {any} schema @param {any} value @param {Shared} shared */
+const unset = (schema, value, shared) => (value === null && check(schema, null, { root: shared.root }).length ? undefined : value);
+
 /** The members of an object. @param {{schema: any, value: any, path: string, shared: Shared, onChange: (v: any) => void}} props */
 function Members({ schema, value, path, shared, onChange }) {
   const have = value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Unparsed) ? value : {};
@@ -150,30 +171,35 @@ function Members({ schema, value, path, shared, onChange }) {
   const must = new Set(Array.isArray(schema.required) ? schema.required : []);
   named.sort(([a], [b]) => Number(must.has(b)) - Number(must.has(a)));
   const more = Object.keys(have).filter((k) => !Object.hasOwn(schema.properties || {}, k));
-  const open = schema.additionalProperties !== false;
+  const further = isSchema(schema.additionalProperties) ? schema.additionalProperties : {};
+  const open = schema.additionalProperties === true || isSchema(schema.additionalProperties) || isSchema(schema.patternProperties);
   return html`${named.map(([name, one]) => html`<${Field} key=${name} schema=${one} value=${have[name]} path=${`${path}/${name}`} label=${name} required=${must.has(name)} shared=${shared} onChange=${(/** @type {any} */ v) => set(name, v)} />`)}
-    ${more.map((name) => html`<div class="extra" key=${'+' + name}><${Field} schema=${isSchema(schema.additionalProperties) ? schema.additionalProperties : {}} value=${have[name]} path=${`${path}/${name}`} label=${name} required=${false} shared=${shared} onChange=${(/** @type {any} */ v) => set(name, v === undefined ? null : v)} />
+    ${more.map((name) => html`<div class="extra" key=${'+' + name}><${Field} schema=${further} value=${unset(further, have[name], shared)} path=${`${path}/${name}`} label=${name} required=${false} shared=${shared}
+        onChange=${(/** @type {any} */ v) => set(name, v === undefined ? null : v)} />
       <button type="button" class="small" onClick=${() => set(name, undefined)} aria-label=${'Remove ' + name}>Remove</button></div>`)}
-    ${open && isSchema(schema.additionalProperties) ? html`<${NewMember} path=${path} onAdd=${(/** @type {string} */ name) => set(name, blank(schema.additionalProperties, shared.root) ?? null)} />` : null}`;
+    ${open ? html`<${NewMember} path=${path} taken=${[...Object.keys(schema.properties || {}), ...more]} onAdd=${(/** @type {string} */ name) => set(name, blank(schema.additionalProperties, shared.root) ?? null)} />` : null}`;
 }
 
-/** @param {{path: string, onAdd: (name: string) => void}} props */
-function NewMember({ path, onAdd }) {
+/** @param {{path: string, taken: string[], onAdd: (name: string) => void}} props */
+function NewMember({ path, taken, onAdd }) {
   const [name, setName] = useState('');
-  const add = () => { if (name) { onAdd(name); setName(''); } };
+  const add = () => { if (name && !taken.includes(name)) { onAdd(name); setName(''); } };
   return html`<div class="bar"><input aria-label="Name of a new member" placeholder="name" data-testid=${'member' + path} value=${name} onInput=${(/** @type {any} */ e) => setName(e.target.value)}
-    onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter') { e.preventDefault(); add(); } }} /><button type="button" class="small" disabled=${!name} onClick=${add}>Add member</button></div>`;
+    onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter') { e.preventDefault(); add(); } }}
+    onKeyPress=${(/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter') e.preventDefault(); }} /><button type="button" class="small" data-testid=${'add-member' + path} disabled=${!name || taken.includes(name)} onClick=${add}>Add member</button>
+    ${taken.includes(name) ? html`<span class="problem">There is one of that name.</span>` : null}</div>`;
 }
 
 /** The items of an array. @param {Omit<FieldProps, 'required'>} props */
 function Items({ schema, value, path, label, shared, onChange }) {
   const list = Array.isArray(value) ? value : [];
   const set = (/** @type {number} */ i, /** @type {any} */ v) => onChange(list.map((old, j) => (j === i ? v ?? null : old)));
+  const full = list.length >= (schema.maxItems ?? Infinity) || element(schema, list.length) === false;
   const swap = (/** @type {number} */ i) => onChange(list.map((old, j) => (j === i - 1 ? list[i] : j === i ? list[i - 1] : old)));
-  return html`<ol class="items" start="0">${list.slice(0, 200).map((v, i) => html`<li key=${i}><${Field} schema=${element(schema, i)} value=${v === null ? undefined : v} path=${`${path}/${i}`} label=${`${label} ${i}`} required=${true} shared=${shared} onChange=${(/** @type {any} */ x) => set(i, x)} />
+  return html`<ol class="items" start="0">${list.slice(0, 200).map((v, i) => html`<li key=${i}><${Field} schema=${element(schema, i)} value=${unset(element(schema, i), v, shared)} path=${`${path}/${i}`} label=${`${label} ${i}`} required=${true} shared=${shared} onChange=${(/** @type {any} */ x) => set(i, x)} />
       <span class="bar">${i > 0 ? html`<button type="button" class="small" onClick=${() => swap(i)} aria-label=${`Move ${label} ${i} up`}>↑</button>` : null}<button type="button" class="small" onClick=${() => onChange(list.filter((_, j) => j !== i))} aria-label=${`Remove ${label} ${i}`}>Remove</button></span></li>`)}</ol>
     ${list.length > 200 ? html`<p class="soft">… ${list.length - 200} more; see JSON</p>` : null}
-    <button type="button" class="small" data-testid=${'item' + path} disabled=${list.length >= (schema.maxItems ?? Infinity)} onClick=${() => onChange([...list, blank(element(schema, list.length), shared.root) ?? null])}>Add to ${label}</button>`;
+    <button type="button" class="small" data-testid=${'item' + path} disabled=${full} onClick=${() => onChange([...list, blank(element(schema, list.length), shared.root) ?? null])}>Add to ${label}</button>`;
 }
 
 /** Chooses a stored value to refer to. @param {{path: string, shared: Shared, onPick: (name: string) => void}} props */

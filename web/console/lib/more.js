@@ -6,8 +6,8 @@ import { Button } from './ui.js';
 /** Goes through a list that the hub gives page by page. @param {{offset: number, size: number, total: number}} props */
 export function Pager({ offset, size, total }) {
   if (total <= size && offset === 0) return null;
-  return html`<div class="pager" role="navigation" aria-label="Pages of the list"><button type="button" disabled=${offset === 0} onClick=${() => narrow({ offset: offset - size > 0 ? String(offset - size) : undefined })}>Earlier</button>
-    <span>${Math.min(offset + 1, total)}–${Math.min(offset + size, total)} of ${total}</span><button type="button" disabled=${offset + size >= total} onClick=${() => narrow({ offset: String(offset + size) })}>Further</button></div>`;
+  return html`<div class="pager" role="navigation" aria-label="Pages of the list"><button type="button" data-testid="earlier" disabled=${offset === 0} onClick=${() => narrow({ offset: offset - size > 0 ? String(offset - size) : undefined })}>Earlier</button>
+    <span data-testid="part">${Math.min(offset + 1, total)}–${Math.min(offset + size, total)} of ${total}</span><button type="button" data-testid="later" disabled=${offset + size >= total} onClick=${() => narrow({ offset: String(offset + size) })}>Further</button></div>`;
 }
 
 /** A button for what cannot be undone: it asks once more. @param {{what: string, label: string, onClick: () => any, testid?: string}} props */

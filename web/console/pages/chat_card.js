@@ -23,7 +23,7 @@ export function Card({ item }) {
   const p = item.progress;
   return html`<article class="call" data-testid="call" data-tool=${item.tool} data-state=${item.state}><details open=${shown} onToggle=${(/** @type {any} */ e) => { if (e.target === e.currentTarget) setShown(e.currentTarget.open); }}>
     <summary data-testid="call-head"><span class="mono">${(item.tool || '')}</span> <${Badge} kind=${kindOf(item.state)}>${item.state}<//>${item.edited ? html` <${Badge} kind="warn">arguments edited<//>` : null}
-      ${over ? html` <span class="soft nowrap" data-testid="took">${item.took ? took(item.took * 1000) : '< 1 ms'}${item.bytes ? ' · ' + bytes(item.bytes) : ''}</span>` : null}
+      ${over && item.state !== 'interrupted' ? html` <span class="soft nowrap" data-testid="took">${item.took ? took(item.took * 1000) : '< 1 ms'}${item.bytes ? ' · ' + bytes(item.bytes) : ''}</span>` : null}
       ${p && !over ? html` <span class="soft">${p.total ? Math.round(100 * p.progress / p.total) + ' %' : p.progress}${p.message ? ' ' + p.message : ''}</span>` : null}</summary>
     ${shown ? html`<h3>Arguments</h3><div data-testid="arguments"><${Json} value=${item.args ?? {}} /></div>
       ${over ? html`<h3>Result</h3>${item.isError && item.message ? html`<${Trouble} error=${{ message: item.message }} />` : null}<${Result} data=${item.data} />` : null}

@@ -38,29 +38,33 @@ function Values({ session, name, query }) {
   useEffect(() => listen((e) => { if (/^session\./.test(e.type) && e.session === session) again(); }, false), [session]);
   const keep = { principal: query.principal, search: query.search, offset: query.offset };
   const to = (/** @type {string} */ value) => 'context/' + encodeURIComponent(session) + '/' + encodeURIComponent(value);
-  return html`<${Page} title=${'Context of ' + session} actions=${html`<${Link} to="context">All sessions<//> <${Search} label="Search values" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v, offset: undefined })} />`}><${Trouble} error=${error} />
+  return html`<${Page} title=${'Context of ' + session} actions=${html`<${Link} to="context">All sessions<//> <${Search} label="Search values" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v, offset: undefined })} data-testid="search" />`}><${Trouble} error=${error} />
     <div class=${name ? 'split' : ''}>${data ? html`<div><${Table} rows=${data.values} empty="It holds no such value." selected=${name} onRow=${(/** @type {any} */ v) => go(to(v.name), keep)} columns=${[
       { title: 'Name', render: (/** @type {any} */ v) => html`<${Link} to=${to(v.name)} query=${keep} data-testid=${'value-' + v.name}>@${v.name}<//>${v.description ? html`<div class="soft">${v.description}</div>` : null}` },
       { title: 'Type', render: (/** @type {any} */ v) => html`${v.type}<div class="soft">${v.summary}</div>` }, { title: 'Size', className: 'num', render: (/** @type {any} */ v) => bytes(v.size) },
       ...(name ? [] : [{ key: 'version', title: 'Version', className: 'num' }, { title: 'From', render: (/** @type {any} */ v) => v.origin?.tool || v.by || '—' }, { title: 'Stored', render: (/** @type {any} */ v) => html`<${Time} at=${v.time} />` }])]} />
       <${Pager} offset=${offset} size=${size} total=${data.total} /></div>` : null}
-    ${name ? html`<${Value} key=${name} at=${at + '/values/' + encodeURIComponent(name)} whose=${whose} name=${name} to=${to} back=${'context/' + encodeURIComponent(session)} query=${query} gone=${() => { again(); go('context/' + encodeURIComponent(session), keep); }} again=${again} />` : null}</div><//>`;
+    ${name ? html`<${Value} key=${name} at=${at + '/values/' + encodeURIComponent(name)} whose=${whose} session=${session} name=${name} to=${to} back=${'context/' + encodeURIComponent(session)} query=${query} gone=${() => { again(); go('context/' + encodeURIComponent(session), keep); }} again=${again} />` : null}</div><//>`;
 }
 
 /** One value. @param {any} props */
-function Value({ at, whose, name, to, back, query, gone, again }) {
+function Value({ at, whose, session, name, to, back, query, gone, again }) {
   const { data, error, again: reread } = useApi(at + '/provenance' + whose, 5000);
+  useEffect(() => listen((e) => { if (/^session\./.test(e.type) && e.session === session) reread(); }, false), [session]);
   const [text, setText] = useState(/** @type {string|null} */ (null));
+  const [over, setOver] = useState(0); // the version that is edited: no other may be lost
   const [wrong, setWrong] = useState('');
   const and = whose ? '&' : '?';
   const edit = async () => {
     if (data.value.size > 200_000) throw new Error('It is too long to be changed here: use context_add.');
-    const raw = await (await ask(at + whose)).text();
+    const answer = await ask(at + whose);
+    const raw = await answer.text();
+    setOver(Number(answer.headers.get('Stoa-Value-Version')));
     try { setText(JSON.stringify(JSON.parse(raw), null, 2)); } catch { setText(raw); }
     setWrong('');
   };
   const type = (/** @type {string} */ v) => { setText(v); try { JSON.parse(v); setWrong(''); } catch (e) { setWrong(String(/** @type {any} */ (e).message)); } };
-  const store = async () => { await api(at + whose + and + 'over=' + data.value.version, { method: 'PUT', body: text }); setText(null); reread(); again(); };
+  const store = async () => { await api(at + whose + and + 'over=' + over, { method: 'PUT', body: text }); setText(null); reread(); again(); };
   const remove = async () => { await api(at + whose, { method: 'DELETE' }); gone(); };
   if (!data) return html`<${Side} label=${name} back=${back} query=${{ principal: query.principal, search: query.search }}><h2>@${name}</h2><${Trouble} error=${error} /><//>`;
   const v = data.value;
@@ -70,8 +74,8 @@ function Value({ at, whose, name, to, back, query, gone, again }) {
     <${Trouble} error=${error} />
     <${Facts} of=${[['Type', v.type], ['Is', v.summary], ['Size', bytes(v.size)], ['Version', String(v.version)], ['Stored', html`<${Time} at=${v.time} />`], ['By', v.by], ['From', v.origin?.tool], ['Description', v.description],
       ['Made with', v.origin?.used?.length ? v.origin.used.map((/** @type {any} */ u, /** @type {number} */ i) => html`${i ? ', ' : ''}<${Link} to=${to(u.name)} query=${{ principal: query.principal }}>@${u.name}<//> (version ${u.version})`) : '']]} />
-    ${text === null ? null : html`<form class="edit" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><label>New value, as JSON <textarea rows="12" data-testid="editor" aria-invalid=${wrong !== ''} value=${text} onInput=${(/** @type {any} */ e) => type(e.target.value)}></textarea></label>
-      ${wrong ? html`<p role="alert" class="soft">${wrong}</p>` : null}<div class="actions"><${Button} class="primary" disabled=${wrong !== ''} onClick=${store} data-testid="store">Store<//> <button type="button" onClick=${() => setText(null)}>Leave it</button></div></form>`}
+    ${text === null ? null : html`<form class="edit" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>${over !== v.version ? html`<p class="notice" role="status" data-testid="overtaken">Version ${v.version} was stored meanwhile. What you write was made of version ${over}, and will not be taken: copy it, and edit again.</p>` : null}<label>New value, as JSON <textarea rows="12" data-testid="editor" aria-invalid=${wrong !== ''} value=${text} onInput=${(/** @type {any} */ e) => type(e.target.value)}></textarea></label>
+      ${wrong ? html`<p role="alert" class="soft">${wrong}</p>` : null}<div class="actions"><${Button} class="primary" disabled=${wrong !== ''} onClick=${store} data-testid="store">Store<//> <button type="button" data-testid="leave" onClick=${() => setText(null)}>Leave it</button></div></form>`}
     <h3>${version === v.version ? 'Now' : 'Version ' + version}</h3><${Preview} key=${version} at=${at} whose=${whose} version=${version} />
     <h3>History</h3><${Table} rows=${data.versions} rowKey=${(/** @type {any} */ x) => String(x.version)} selected=${String(version)} columns=${[
       { title: 'Version', render: (/** @type {any} */ x) => html`<${Link} to=${to(name)} query=${{ principal: query.principal, version: x.version === v.version ? undefined : String(x.version) }} data-testid=${'version-' + x.version}>${x.version}<//>` },

@@ -12,42 +12,75 @@ const levels = ['trace', 'debug', 'info', 'warn', 'error'];
 let numbered = 0;
 const kinds = /** @type {Record<string, string>} */ ({ error: 'bad', warn: 'warn', info: 'busy' });
 
-/** @param {{query: Record<string, string>}} props */
-export function Logs({ query }) {
-  const follow = query.follow !== 'no';
-  const [state, set] = useState(/** @type {{logs: any[], next: number, error: any, read: boolean}} */ ({ logs: [], next: 0, error: null, read: false }));
-  const want = new URLSearchParams(Object.entries({ level: query.level || '', search: query.search || '' }).filter(([, v]) => v));
-  const end = useRef(/** @type {HTMLElement|null} */ (null));
+/**
+ * The records that are wanted; while follow is on, also those that come. What was missed meanwhile is fetched when it is on again.
+ * @param {string} want the query @param {boolean} follow
+ */
+function useLogs(want, follow) {
+  const [state, set] = useState(/** @type {{logs: any[], error: any, read: boolean}} */ ({ logs: [], error: null, read: false }));
+  const at = useRef({ want: '', next: -1 });
   useEffect(() => {
     const abort = new AbortController();
     /** @type {any} */ let timer;
-    let next = -1;
+    if (at.current.want !== want) at.current = { want, next: -1 };
     const load = async () => {
+      const { next } = at.current;
+      let wait = document.hidden ? 5000 : 1000;
       try {
         const q = new URLSearchParams(want);
         q.set('limit', next < 0 ? '300' : '1000');
         if (next >= 0) q.set('after', String(next));
         const page = await api('/api/v1/logs?' + q, { signal: abort.signal });
-        const first = next < 0;
-        next = page.next;
+        at.current.next = page.next;
         for (const l of page.logs) l.n = ++numbered; // so that a row stays that of its record
-        set((old) => ({ logs: first ? page.logs : page.logs.length ? old.logs.concat(page.logs).slice(-kept) : old.logs, next, error: null, read: true }));
+        if (page.logs.length >= 1000) wait = 0; // there are more
+        set((old) => ({ logs: next < 0 ? page.logs : page.logs.length ? old.logs.concat(page.logs).slice(-kept) : old.logs, error: null, read: true }));
       } catch (error) {
         if (abort.signal.aborted) return;
         set((old) => ({ ...old, error, read: true }));
       }
-      if (follow && !abort.signal.aborted) timer = setTimeout(load, document.hidden ? 5000 : 1000);
+      if (follow && !abort.signal.aborted) timer = setTimeout(load, wait);
     };
-    load();
+    if (follow || at.current.next < 0) load();
     return () => { abort.abort(); clearTimeout(timer); };
-  }, [want.toString(), follow]);
-  useEffect(() => { if (follow) end.current?.scrollIntoView({ block: 'nearest' }); }, [state.logs, follow]);
-  const take = () => save(new Blob(state.logs.map(({ n: _, ...l }) => JSON.stringify(l) + '\n'), { type: 'application/x-ndjson' }), 'stoa-log.ndjson');
-  return html`<${Page} title="Logs" actions=${html`<label>From <select data-testid="level" value=${query.level || ''} onChange=${(/** @type {any} */ e) => narrow({ level: e.target.value })}><option value="">all levels</option>${levels.map((l) => html`<option value=${l}>${l}</option>`)}</select></label>
+  }, [want, follow]);
+  return state;
+}
+
+/** Whether the end of the page is seen; it is not when somebody scrolled up to read. */
+function useEnd() {
+  const [seen, setSeen] = useState(true);
+  useEffect(() => {
+    let last = scrollY;
+    const look = () => {
+      if (innerHeight + scrollY >= document.documentElement.scrollHeight - 40) setSeen(true);
+      else if (scrollY < last) setSeen(false);
+      last = scrollY;
+    };
+    addEventListener('scroll', look, { passive: true });
+    return () => removeEventListener('scroll', look);
+  }, []);
+  return { seen, setSeen };
+}
+
+/** @param {{query: Record<string, string>}} props */
+export function Logs({ query }) {
+  const follow = query.follow !== 'no';
+  const want = new URLSearchParams(Object.entries({ level: query.level || '', search: query.search || '' }).filter(([, v]) => v)).toString();
+  const { logs, error, read } = useLogs(want, follow);
+  const { seen, setSeen } = useEnd();
+  const end = () => scrollTo(0, document.documentElement.scrollHeight);
+  useEffect(() => { if (follow && seen) end(); }, [logs, follow, seen]);
+  const take = () => save(new Blob(logs.map(({ n: _, ...l }) => JSON.stringify(l) + '\n'), { type: 'application/x-ndjson' }), 'stoa-log.ndjson');
+  const level = html`<label>From <select data-testid="level" value=${query.level || ''} onChange=${(/** @type {any} */ e) => narrow({ level: e.target.value })}>
+    <option value="">all levels</option>${levels.map((l) => html`<option value=${l}>${l}</option>`)}</select></label>`;
+  return html`<${Page} title="Logs" actions=${html`${level}
       <${Search} label="Search the log" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} data-testid="search" />
-      <button type="button" aria-pressed=${follow} data-testid="follow" onClick=${() => narrow({ follow: follow ? 'no' : undefined })}>Follow</button> <button type="button" onClick=${take}>Export</button>`}>
-    <${Trouble} error=${state.error} />
-    ${state.logs.length ? html`<ol class="log" aria-label="Records">${state.logs.slice(-drawn).map((l) => html`<${Line} key=${l.n} of=${l} />`)}</ol>` : state.read ? html`<${Empty}>No record is like that.<//>` : null}<div ref=${end}></div><//>`;
+      <button type="button" aria-pressed=${follow} data-testid="follow" onClick=${() => { setSeen(true); narrow({ follow: follow ? 'no' : undefined }); }}>Follow</button>
+      <button type="button" data-testid="export" onClick=${take}>Export</button>`}>
+    <${Trouble} error=${error} />
+    ${logs.length ? html`<ol class="log" aria-label="Records">${logs.slice(-drawn).map((l) => html`<${Line} key=${l.n} of=${l} />`)}</ol>` : read ? html`<${Empty}>No record is like that.<//>` : null}
+    ${follow && !seen ? html`<button type="button" class="end" data-testid="to-end" onClick=${() => { setSeen(true); end(); }}>To the newest ↓</button>` : null}<//>`;
 }
 
 /** @param {{of: any}} props */

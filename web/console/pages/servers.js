@@ -47,7 +47,7 @@ function Server({ name }) {
     <${Table} rows=${data.connections} empty="There is none now; one is made when it is needed." rowKey=${(/** @type {any} */ c) => c.era + c.pid + c.since} columns=${[
       { key: 'era', title: 'Era' }, { key: 'version', title: 'Version' }, { title: 'Process', className: 'num', render: (/** @type {any} */ c) => c.pid ? html`<span data-testid="pid">${c.pid}</span>` : '—' },
       { title: 'Since', render: (/** @type {any} */ c) => html`<${Time} at=${c.since} />` }, { key: 'busy', title: 'Calls', className: 'num' }, { title: 'For', render: (/** @type {any} */ c) => c.own ? 'one client' : 'all' }]} />
-    <h3>Capabilities</h3>${data.capabilities ? html`<${Json} value=${data.capabilities} />` : html`<${Empty}>It has not said any.<//>`}
+    <h3>Capabilities</h3>${data.capabilities ? html`<div data-testid="capabilities"><${Json} value=${data.capabilities} /></div>` : html`<${Empty}>It has not said any.<//>`}
     ${data.instructions ? html`<h3>Instructions</h3><${Pre}>${data.instructions}<//>` : null}
     <h3>Changes of what it offers</h3><${Changes} changes=${data.changes} />
     ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<${Pre} data-testid="stderr">${s.stderr.map(plain).join('\n')}<//>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}

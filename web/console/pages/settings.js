@@ -15,7 +15,7 @@ const spoken = (pointer) => pointer.slice(1).replaceAll('/', '.').replaceAll('~1
 
 /** @param {{query: Record<string, string>}} props */
 export function Settings({ query }) {
-  const { data, error } = useApi('/api/v1/config', 10_000);
+  const { data, error } = useApi('/api/v1/config', 4000);
   const modules = useApi('/api/v1/modules', 5000);
   const needle = (query.search || '').toLowerCase();
   const rows = Object.entries(data?.origins || {}).map(([pointer, origin]) => ({ name: spoken(pointer), origin, value: at(data.config, pointer) }))

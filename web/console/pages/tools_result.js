@@ -4,6 +4,7 @@ import { html, useState } from '../lib/html.js';
 import { signal } from '../lib/html.js';
 import { Badge, Copy, bytes, Pre, Scroll } from '../lib/ui.js';
 import { Tree } from '../lib/json.js';
+import { Markdown } from '../lib/markdown.js';
 
 /** @typedef {{tool: string, args: string, status: number, text: string, ms: number, at: number}} Result */
 
@@ -23,7 +24,7 @@ export function Shown({ result }) {
   const [how, setHow] = useState('tree');
   const whole = parsed(result.text);
   const other = held.value;
-  const ways = ['tree', 'text', 'raw', ...(other && other !== result ? ['compare'] : [])];
+  const ways = ['tree', 'rendered', 'raw', ...(other && other !== result ? ['compare'] : [])];
   const at = ways.includes(how) ? how : 'tree';
   return html`<section class="result" aria-label="Result" data-testid="result" aria-live="polite"><div class="bar"><${Badge} kind=${good(result) ? 'good' : 'bad'}>${good(result) ? 'success' : whole?.code || result.status}<//>
       <span data-testid="timing">${result.ms < 10 ? result.ms.toFixed(1) : Math.round(result.ms)} ms</span><span class="soft">${bytes(result.text.length)}</span>
@@ -33,7 +34,7 @@ export function Shown({ result }) {
     <div class="bar"><div class="tabs" role="tablist" aria-label="Result as">${ways.map((w) => html`<button type="button" role="tab" aria-selected=${at === w} data-testid=${'as-' + w} onClick=${() => setHow(w)}>${w}</button>`)}</div>
       <${Copy} text=${result.text} /></div>
     <div class="json" data-testid="shown">${at === 'tree' ? html`<${Tree} value=${whole === undefined ? result.text : whole?.success ? whole.data : whole} />`
-      : at === 'text' ? html`<${Rendered} data=${whole?.success ? whole.data : whole ?? result.text} />`
+      : at === 'rendered' ? html`<${Rendered} data=${whole?.success ? whole.data : whole ?? result.text} />`
       : at === 'compare' && other ? html`<${Compare} one=${other} two=${result} />` : html`<${Pre}>${cut(result.text)}<//>`}</div></section>`;
 }
 
@@ -47,17 +48,33 @@ function cut(text) { return text.length > longest ? text.slice(0, longest) + '\n
 function Rendered({ data }) {
   const blocks = Array.isArray(data?.content) ? data.content : Array.isArray(data) && data.every((b) => b && typeof b === 'object' && typeof b.type === 'string') ? data : null;
   if (blocks) return html`${blocks.slice(0, 200).map((/** @type {any} */ b) => html`<${Block} block=${b} />`)}`;
-  if (typeof data === 'string') return html`<${Pre}>${cut(data)}<//>`;
+  if (typeof data === 'string') return html`<${Markdown} text=${cut(data)} />`;
   return html`<${Pre}>${cut(JSON.stringify(data, null, 2) ?? '')}<//>`;
 }
 
 const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
+/** A picture that a browser shows without running anything. @param {{type: string, data: string}} props */
+function Picture({ type, data }) {
+  return html`<img class="picture" alt="Picture that the tool returned" src=${`data:${type};base64,${data}`} />`;
+}
+
 /** @param {{block: any}} props */
 function Block({ block }) {
-  if (block.type === 'text') return html`<${Pre}>${cut(String(block.text))}<//>`;
-  if (block.type === 'image' && pictures.includes(block.mimeType) && typeof block.data === 'string') return html`<img class="picture" alt="Picture that the tool returned" src=${`data:${block.mimeType};base64,${block.data}`} />`;
+  if (block.type === 'text') return html`<${Markdown} text=${cut(String(block.text))} />`;
+  if (block.type === 'image' && pictures.includes(block.mimeType) && typeof block.data === 'string') return html`<${Picture} type=${block.mimeType} data=${block.data} />`;
+  if (block.type === 'resource_link') return html`<${Resource} of=${block} />`;
+  if (block.type === 'resource' && block.resource && typeof block.resource === 'object') return html`<${Resource} of=${block.resource} />`;
   return html`<${Pre}>${cut(JSON.stringify(block, null, 2))}<//>`;
+}
+
+/** A resource, or where it is. Only what a browser would fetch as a page is a link. @param {{of: any}} props */
+function Resource({ of }) {
+  const uri = String(of.uri ?? '');
+  return html`<figure class="resource" data-testid="resource"><figcaption><strong>${of.title || of.name || 'Resource'}</strong> ${/^https?:\/\//i.test(uri) ? html`<a href=${uri} target="_blank" rel="noopener noreferrer nofollow">${uri}</a>` : html`<code>${uri}</code>`} <span class="soft">${[of.mimeType, of.size == null ? '' : bytes(of.size)].filter(Boolean).join(' · ')}</span></figcaption>
+    ${of.description ? html`<p>${of.description}</p>` : null}
+    ${typeof of.text !== 'string' ? null : /markdown/.test(of.mimeType || '') ? html`<${Markdown} text=${cut(of.text)} />` : html`<${Pre}>${cut(of.text)}<//>`}
+    ${typeof of.blob !== 'string' ? null : pictures.includes(of.mimeType) ? html`<${Picture} type=${of.mimeType} data=${of.blob} />` : html`<p class="soft">${bytes(Math.floor(of.blob.length * 0.75))} of data</p>`}</figure>`;
 }
 
 /** @param {Result} r */

@@ -1,7 +1,7 @@
 // The panel of one tool: what it is, its arguments as a form or as JSON, the
 // call, and what came of it.
 import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
-import { ask, locked } from '../lib/api.js';
+import { api, ask, locked } from '../lib/api.js';
 import { Trouble, useApi, took, Badge, Scroll } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Form } from '../lib/form.js';
@@ -51,7 +51,9 @@ function Panel({ tool, query }) {
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const [running, setRunning] = useState(/** @type {AbortController|null} */ (null));
   const values = useValues(session);
-  const problems = useMemo(() => (args.broken ? [] : check(tool.inputSchema, args.value, { root: tool.inputSchema, references: tool.references && session !== '' })), [tool, args.text, session]);
+  const refers = tool.references && session !== '';
+  const local = useMemo(() => (args.broken ? [] : check(tool.inputSchema, args.value, { root: tool.inputSchema, references: refers })), [tool, args.text, refers]);
+  const problems = useVerdict(tool.name, local, args, refers);
   /** @type {import('./tools_calls.js').Call} */
   const call = { tool: tool.name, args: args.byHand ? args.text.trim() || '{}' : JSON.stringify(args.value), session: session.trim(), saveAs: saveAs.trim(), at: 0 };
   const form = useRef(/** @type {HTMLFormElement|null} */ (null));
@@ -81,6 +83,30 @@ function Panel({ tool, query }) {
     <${Commands} call=${call} /><${Calls} call=${call} onLoad=${load} />`;
 }
 
+/**
+ * What is wrong with the arguments: what the page sees at once, and what only the hub knows, a moment after the last key.
+ * @param {string} tool @param {import('../lib/schema.js').Problem[]} local @param {any} args @param {boolean} refers
+ */
+function useVerdict(tool, local, args, refers) {
+  const [said, setSaid] = useState(/** @type {{text: string, problems: import('../lib/schema.js').Problem[]}} */ ({ text: '', problems: [] }));
+  // What references stand for is known when the tool is called.
+  const ask = !args.broken && !local.some((p) => p.unparsed) && !(refers && /"@[\p{L}_]/u.test(args.text)) && args.text.length < 200_000;
+  useEffect(() => {
+    if (!ask) return;
+    const abort = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        const { faults } = await api('/api/v1/check/' + encodeURIComponent(tool), { method: 'POST', body: args.text.trim() || '{}', signal: abort.signal });
+        setSaid({ text: args.text, problems: faults.map((/** @type {any} */ f) => ({ path: f.pointer.replaceAll('~1', '/').replaceAll('~0', '~'), text: f.message })) });
+      } catch { /* the call will say it */ }
+    }, 250);
+    return () => { clearTimeout(timer); abort.abort(); };
+  }, [tool, args.text, ask]);
+  if (!ask || said.text !== args.text) return local;
+  // Of one place the page's words are enough; and of a union it knows which form is meant.
+  return [...local, ...said.problems.filter((p) => !local.some((l) => l.path === p.path || l.path.startsWith(p.path + '/') || p.path.startsWith(l.path + '/')))];
+}
+
 /** Arguments as JSON. What is pasted here can be edited in the form. @param {{args: any, problems: any[]}} props */
 function ByHand({ args, problems }) {
   return html`<textarea class="mono whole" data-testid="text" aria-label="Arguments as JSON" spellcheck=${false} rows=${Math.min(24, Math.max(6, args.text.split('\n').length))} value=${args.text} aria-invalid=${!!args.broken} onInput=${(/** @type {any} */ e) => args.write(e.target.value)}></textarea>
@@ -105,10 +131,10 @@ function useValues(session) {
   useEffect(() => {
     const abort = new AbortController();
     const get = async (/** @type {string} */ at) => (await ask(at, { signal: abort.signal })).json();
-    get('/api/v1/sessions').then((d) => setSessions([...new Set(/** @type {string[]} */ (d.sessions.map((/** @type {any} */ s) => s.name)))].slice(0, 200)), () => {});
+    get('/api/v1/sessions?limit=200').then((d) => setSessions([...new Set(/** @type {string[]} */ (d.sessions.map((/** @type {any} */ s) => s.name)))].slice(0, 200)), () => {});
     setList([]);
     if (!session) return () => abort.abort();
-    const timer = setTimeout(() => get('/api/v1/sessions/' + encodeURIComponent(session)).then((d) => setList((d.values || []).slice(0, 500)), () => {}), 200);
+    const timer = setTimeout(() => get('/api/v1/sessions/' + encodeURIComponent(session) + '?limit=500').then((d) => setList(d.values || []), () => {}), 200);
     return () => { clearTimeout(timer); abort.abort(); };
   }, [session, turn]);
   return { sessions, list, again: () => setTurn((n) => n + 1) };
