@@ -15,7 +15,7 @@ import (
 // until its stdin ends. Those that are stalled say nothing; hostile ones do,
 // and come again when they are thrown out.
 func TestWatcher(t *testing.T) {
-	for _, kind := range []watchKind{watchStalled, watchHostile} {
+	for _, kind := range []watchKind{watchStalled, watchHostile, watchFlooding} {
 		t.Run(string(kind), func(t *testing.T) {
 			var opened, left, said atomic.Int64
 			address := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func TestWatcher(t *testing.T) {
 			if got, err := io.ReadAll(io.LimitReader(answer, 2)); err != nil || string(got) != "3\n" {
 				t.Fatalf("it said %q: %v", got, err)
 			}
-			if kind == watchHostile {
+			if kind != watchStalled {
 				tick := time.NewTicker(10 * time.Millisecond)
 				defer tick.Stop()
 				for end := time.Now().Add(20 * time.Second); opened.Load() < 6; <-tick.C {
@@ -103,7 +103,7 @@ func TestMarkdownViewers(t *testing.T) {
 }
 
 func TestSelectedViewers(t *testing.T) {
-	for only, want := range map[string]int{"": 3, "viewers": 3, "viewers/stalled": 2, "^idle/": 0, "viewers/nobody": 0} {
+	for only, want := range map[string]int{"": 4, "viewers": 4, "viewers/stalled": 2, "^idle/": 0, "viewers/nobody": 0} {
 		o := options{}
 		if only != "" {
 			o.only = regexp.MustCompile(only)

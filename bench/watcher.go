@@ -14,12 +14,13 @@ import (
 type watchKind string
 
 const (
-	watchNone    watchKind = "nobody"
-	watchStalled watchKind = "stalled" // takes nothing of what it is sent
-	watchHostile watchKind = "hostile" // takes nothing, sends rubbish, and comes again when it is thrown out
+	watchNone     watchKind = "nobody"
+	watchStalled  watchKind = "stalled"  // takes nothing of what it is sent
+	watchHostile  watchKind = "hostile"  // takes nothing, sends rubbish each second, and comes again when it is thrown out
+	watchFlooding watchKind = "flooding" // the same, ten times a second
 )
 
-var watchKinds = []watchKind{watchNone, watchStalled, watchHostile}
+var watchKinds = []watchKind{watchNone, watchStalled, watchHostile, watchFlooding}
 
 // watch tells a watcher what to open; it arrives as JSON on the first line of
 // stdin, and the sockets are kept until stdin ends.
@@ -50,7 +51,7 @@ func runWatcher(stdin io.Reader, stdout io.Writer) error {
 			return fmt.Errorf("viewer %d: %w", i, err)
 		}
 		group.Go(func() {
-			if w.Kind == watchHostile {
+			if w.Kind != watchStalled {
 				w.annoy(c, i, done)
 				return
 			}
@@ -100,8 +101,13 @@ var rubbish = []string{
 }
 
 // between is how long a hostile viewer waits before it sends more, or comes
-// again: 50 of them are thrown out, and let in, some 25 times in a second.
-const between = time.Second
+// again.
+func (k watchKind) between() time.Duration {
+	if k == watchFlooding {
+		return 100 * time.Millisecond
+	}
+	return time.Second
+}
 
 // annoy sends rubbish until done, on as many sockets as that takes.
 func (w watch) annoy(c *conn, i int, done <-chan struct{}) {
@@ -110,7 +116,7 @@ func (w watch) annoy(c *conn, i int, done <-chan struct{}) {
 			c.close()
 		}
 	}()
-	tick := time.NewTicker(between)
+	tick := time.NewTicker(w.Kind.between())
 	defer tick.Stop()
 	for ; ; i++ {
 		select {
@@ -122,7 +128,7 @@ func (w watch) annoy(c *conn, i int, done <-chan struct{}) {
 			c, _ = w.open() // it may be refused: there is a next time
 			continue
 		}
-		_ = c.tcp.SetWriteDeadline(time.Now().Add(between))
+		_ = c.tcp.SetWriteDeadline(time.Now().Add(w.Kind.between()))
 		if _, err := io.WriteString(c.tcp, rubbish[i%len(rubbish)]); err != nil {
 			c.close()
 			c = nil
