@@ -12,14 +12,14 @@ import { Risk, Policy } from './tools_risk.js';
 
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Run({ name, query }) {
-  const { data: tool, error } = useApi('/api/v1/tools/' + encodeURIComponent(name));
+  const { data: tool, error, again } = useApi('/api/v1/tools/' + encodeURIComponent(name));
   if (error) return html`<${Trouble} error=${error} />`;
   if (!tool) return html`<p class="loading">Loading…</p>`;
   return html`<h2 class="mono">${tool.name}</h2><p><${Risk} is=${tool.risk} /><${Policy} policy=${tool.policy} /> <span class="soft">${tool.upstream} · ${tool.calls} calls${tool.calls ? `, ${tool.failed} failed, about ${took(tool.mean_us)}` : ''}</span></p>
     ${tool.description ? html`<${Scroll} class="description" label="Description">${tool.description}<//>` : null}
     ${tool.policy.action !== 'allow' ? html`<p class="soft">${tool.policy.reason}</p>` : null}
     ${tool.notes?.length ? html`<p><${Badge} kind="warn">odd<//> ${tool.notes.join('; ')}</p>` : null}
-    <${Panel} tool=${tool} query=${query} /><details><summary>Definition</summary><${Json} value=${tool} /></details>`;
+    <${Panel} tool=${tool} query=${query} called=${again} /><details><summary>Definition</summary><${Json} value=${tool} /></details>`;
 }
 
 /** What the arguments are: a value that the form edits, or a text that is edited by hand. */
@@ -42,8 +42,8 @@ function useArguments(/** @type {any} */ schema, /** @type {string|undefined} */
   };
 }
 
-/** @param {{tool: any, query: Record<string, string>}} props */
-function Panel({ tool, query }) {
+/** @param {{tool: any, query: Record<string, string>, called: () => void}} props */
+function Panel({ tool, query, called }) {
   const args = useArguments(tool.inputSchema, query.args);
   const [session, setSession] = useState(query.session || '');
   const [saveAs, setSaveAs] = useState('');
@@ -67,6 +67,7 @@ function Panel({ tool, query }) {
       setResult(came);
       remember({ ...call, at: Date.now(), ok: good(came), us: Math.round(came.ms * 1000) });
       values.again();
+      called();
     } catch (err) {
       setFailure(abort.signal.aborted ? { message: 'Stopped. The tool was told to end.' } : err);
     } finally { setRunning(null); }
