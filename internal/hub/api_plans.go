@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,7 +55,7 @@ func (h *Hub) runsOf(who *auth.Principal, q url.Values) ([]*plan.Run, error) {
 }
 
 func (h *Hub) listRuns(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "session", "principal")
+	q, err := query(r, "session", "principal", "offset", "limit")
 	if err != nil {
 		return err
 	}
@@ -62,11 +63,15 @@ func (h *Hub) listRuns(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return err
 	}
+	part, err := pageOf(q, all)
+	if err != nil {
+		return err
+	}
 	out := []plan.Summary{}
-	for _, run := range all {
+	for _, run := range part {
 		out = append(out, run.Summary())
 	}
-	return say(w, map[string]any{"runs": out})
+	return say(w, map[string]any{"runs": out, "total": len(all)})
 }
 
 // say answers with JSON in which data of clients and tools is as they wrote it.
@@ -102,7 +107,7 @@ func (h *Hub) runOf(who *auth.Principal, q url.Values, id string) (*plan.Run, er
 
 // lookAt reads what a view is to show.
 func lookAt(q url.Values) (plan.Look, error) {
-	look := plan.Look{}
+	look := plan.Look{Step: q.Get("step")}
 	for name, to := range map[string]*bool{"results": &look.Results, "context": &look.Context, "plan": &look.Plan} {
 		if text := q.Get(name); text != "" {
 			on, err := strconv.ParseBool(text)
@@ -123,7 +128,7 @@ func lookAt(q url.Values) (plan.Look, error) {
 }
 
 // lookNames are the query parameters of every address that answers with a run.
-var lookNames = []string{"session", "principal", "results", "context", "plan", "preview", "wait", "after"}
+var lookNames = []string{"session", "principal", "results", "step", "context", "plan", "preview", "wait", "after"}
 
 // awaited waits for a run as long as a request says: until it is over or
 // paused, or with after until its journal has more entries.
@@ -266,10 +271,11 @@ func (h *Hub) startRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 
 // runAct is what is to be done to a run.
 type runAct struct {
-	Step        string            `json:"step"`
-	Input       string            `json:"input"`
-	Value       json.RawMessage   `json:"value"`
-	Breakpoints []plan.Breakpoint `json:"breakpoints"`
+	Step        string                     `json:"step"`
+	Input       string                     `json:"input"`
+	Inputs      map[string]json.RawMessage `json:"inputs"`
+	Value       json.RawMessage            `json:"value"`
+	Breakpoints []plan.Breakpoint          `json:"breakpoints"`
 }
 
 // actOnRun does something to a run. The answer is about the fork, where the act
@@ -287,7 +293,7 @@ func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err := h.decodeBody(w, r, &a); err != nil {
 		return err
 	}
-	act := plan.Act{Action: r.PathValue("action"), Step: a.Step, Input: a.Input, Value: a.Value, Breaks: a.Breakpoints}
+	act := plan.Act{Action: r.PathValue("action"), Step: a.Step, Input: a.Input, Inputs: a.Inputs, Value: a.Value, Breaks: a.Breakpoints}
 	if act.Action == "break" {
 		act.Action = ""
 		if act.Breaks == nil {
@@ -308,10 +314,15 @@ func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	return h.sayRun(w, r, q, run, note, at)
 }
 
-// exportRun writes the journal of a run, one event a line. If it cannot be read
-// to its end the answer is cut off: half a journal must not look whole.
+// exportRun writes the journal of a run, one event a line, or what of it follows
+// an event. If it cannot be read to its end the answer is cut off: half a
+// journal must not look whole.
 func (h *Hub) exportRun(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "session", "principal")
+	q, err := query(r, "session", "principal", "after")
+	if err != nil {
+		return err
+	}
+	after, err := number(q.Get("after"), "after", 0, math.MaxInt32, 0)
 	if err != nil {
 		return err
 	}
@@ -324,7 +335,12 @@ func (h *Hub) exportRun(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	out := bufio.NewWriterSize(w, 32<<10)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	err = run.Journal(r.Context(), func(e plan.Event) error { return enc.Encode(e) })
+	err = run.Journal(r.Context(), func(e plan.Event) error {
+		if e.N <= after {
+			return nil
+		}
+		return enc.Encode(e)
+	})
 	if err == nil {
 		err = out.Flush()
 	}

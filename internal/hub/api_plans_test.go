@@ -67,6 +67,76 @@ func TestAPIRuns(t *testing.T) {
 	}
 }
 
+// A page asks for no more than it shows: some runs, the result of one step, and what is new in a journal.
+func TestAPIRunsInParts(t *testing.T) {
+	c := apiHub(t)
+	id := c.run("POST", "?wait=30s", `{"session":"work","plan":`+apiPlan+`}`).Run.ID
+	fork := c.run("POST", "/"+id+"/fork", `{"inputs":{"text":"other"}}`)
+	if fork.Run.From == nil || fork.Run.From.Reason != "other inputs: text" || fork.Run.Steps[0].State != "pending" {
+		t.Errorf("forked: %+v", fork.Run)
+	}
+	list := hubtest.Decode[struct {
+		Runs  []plan.Summary
+		Total int
+	}](c.ok("GET", "/api/v1/runs?limit=1&offset=1", ""))
+	if len(list.Runs) != 1 || list.Runs[0].ID != id || list.Total != 2 {
+		t.Errorf("the second run: %+v", list)
+	}
+	p := c.run("GET", "/"+id+"?results=true&step=two", "")
+	if p.Run.Steps[0].Result != nil || p.Run.Steps[1].Result == nil || p.Run.Outputs != nil {
+		t.Errorf("one result: %+v", p.Run.Steps)
+	}
+	whole := bytes.Split(bytes.TrimSpace(c.do("GET", "/api/v1/runs/"+id+"/journal", "").Body), []byte("\n"))
+	rest := bytes.Split(bytes.TrimSpace(c.do("GET", "/api/v1/runs/"+id+"/journal?after=2", "").Body), []byte("\n"))
+	if len(rest) != len(whole)-2 || !bytes.Equal(rest[0], whole[2]) {
+		t.Errorf("after 2 of %d entries there are %d, the first %s", len(whole), len(rest), rest[0])
+	}
+	for path, says := range map[string]string{"?limit=0": "no number from 1", "/" + id + "?results=true&step=tow": "has no step tow", "/" + id + "/journal?after=x": "no number from 0"} {
+		if a := c.do("GET", "/api/v1/runs"+path, ""); a.Status != http.StatusBadRequest || !strings.Contains(string(a.Body), says) {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+}
+
+// Plans that sessions keep are found, whichever way they came there; what only looks like one is not told of.
+func TestAPISavedPlans(t *testing.T) {
+	owner := apiHub(t)
+	ann := tokenFor(t, owner.hub, "ann", "*")
+	keep := func(who apiClient, name string) {
+		t.Helper()
+		if status, e := who.tool("plan_create", `{"session":"work","plan":`+apiPlan+`,"saveAs":"`+name+`"}`); status != http.StatusOK {
+			t.Fatalf("plan_create: %d %+v", status, e)
+		}
+	}
+	keep(ann, "made")
+	keep(ann, "later")
+	keep(owner, "made")
+	ann.ok("PUT", "/api/v1/sessions/work/values/later", `{"when":"later","steps":"many","plan":1}`)
+	owner.ok("PUT", "/api/v1/sessions/work/values/made", `{"plan":`+apiPlan+`}`) // as plan_create answers
+	type saved struct {
+		Saved []struct {
+			Name, Session, Principal string
+			Own                      bool
+			Steps                    int
+			Inputs                   []plan.Input
+		}
+		More bool
+	}
+	got := hubtest.Decode[saved](owner.ok("GET", "/api/v1/plans?saved=true", ""))
+	if len(got.Saved) != 2 || got.More || got.Saved[0].Name != "made" || !got.Saved[0].Own || got.Saved[0].Steps != 2 || got.Saved[1].Name != "made" || got.Saved[1].Own || got.Saved[1].Principal != "ann" || got.Saved[1].Steps != 2 || got.Saved[1].Inputs[0].Name != "text" {
+		t.Errorf("the owner sees %+v", got)
+	}
+	if got := hubtest.Decode[saved](ann.ok("GET", "/api/v1/plans?saved=true", "")); len(got.Saved) != 1 || got.Saved[0].Name != "made" || !got.Saved[0].Own {
+		t.Errorf("ann sees %+v", got)
+	}
+	if got := string(ann.ok("GET", "/api/v1/plans", "")); strings.Contains(got, "saved") {
+		t.Errorf("nobody asked for them: %s", got)
+	}
+	if a := ann.do("GET", "/api/v1/plans?saved=all", ""); a.Status != http.StatusBadRequest {
+		t.Errorf("saved=all: %d %s", a.Status, a.Body)
+	}
+}
+
 // Who waits is told of each event, and at once where nothing more can happen.
 func TestAPIRunWaits(t *testing.T) {
 	c := apiHub(t)

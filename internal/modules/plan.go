@@ -294,13 +294,26 @@ func (o PlanOptions) Find(ctx context.Context, who *auth.Principal, s *session.S
 			return v.Plan, err
 		}
 	}
-	// What plan_create answered is as good as what it made.
-	if inner := wire.Get(data, "plan"); inner != nil && wire.Get(data, "steps") == nil {
-		data = inner
-	}
-	p, problems := plan.Decode(data)
+	p, problems := plan.Decode(bare(data))
 	if problems != nil {
 		return nil, refused(problems)
 	}
 	return p, nil
+}
+
+// bare is the plan in what plan_create answered, which is as good as the plan
+// itself.
+func bare(data []byte) []byte {
+	if inner := wire.Get(data, "plan"); inner != nil && wire.Get(data, "steps") == nil {
+		return inner
+	}
+	return data
+}
+
+// PlanIn is the plan that a value holds; nil if it holds none.
+func PlanIn(data []byte) *plan.Plan {
+	if p, problems := plan.Decode(bare(data)); problems == nil {
+		return p
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,11 +15,12 @@ import (
 
 // Act is what a person does to a run, whichever way they say it.
 type Act struct {
-	Action string          // one of Actions; "": only the breakpoints are set
-	Step   string          // the step that it is about
-	Input  string          // of set: the input to change
-	Value  json.RawMessage // of set: as it was written; null is a value too
-	Breaks []Breakpoint    // in place of those before; nil leaves these
+	Action string                     // one of Actions; "": only the breakpoints are set
+	Step   string                     // the step that it is about
+	Input  string                     // of set: the input to change
+	Inputs map[string]json.RawMessage // of fork: new values of inputs
+	Value  json.RawMessage            // of set: as it was written; null is a value too
+	Breaks []Breakpoint               // in place of those before; nil leaves these
 }
 
 // Actions are what can be done to a run that exists.
@@ -37,7 +39,9 @@ func (a Act) check() error {
 		f := fault.New(fault.InvalidArguments, "action", "there is no action %q", a.Action).With("allowed", Actions)
 		f.Hint = cmp.Or(near(a.Action, Actions), "There are: "+strings.Join(Actions, ", ")+".")
 		return f
-	case slices.Contains([]string{"run_to", "skip", "retry", "fork"}, a.Action) && a.Step == "":
+	case len(a.Inputs) > 0 && a.Action != "fork":
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: "inputs", Msg: "inputs are given to a fork only", Hint: "Use the action fork."}
+	case slices.Contains([]string{"run_to", "skip", "retry", "fork"}, a.Action) && a.Step == "" && len(a.Inputs) == 0:
 		return &fault.Error{Kind: fault.InvalidArguments, Subject: a.Action, Msg: "it is about a step, and none is named", Hint: "Give step."}
 	case a.Action == "set" && (a.Value == nil || (a.Step == "") == (a.Input == "")):
 		return &fault.Error{Kind: fault.InvalidArguments, Subject: "set", Msg: "set needs a value, and either a step or an input", Hint: `For example {"action":"set","step":"step_2","value":{"ok":true}}.`}
@@ -82,12 +86,27 @@ func (r *Runs) act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 	case "retry":
 		return run, a.Step + " is done again", run.Retry(ctx, a.Step)
 	case "fork":
-		fork, err := r.Fork(ctx, run, Change{From: a.Step, Reason: "from " + a.Step + " on"})
-		return fork, fmt.Sprintf("a fork of %s, in which all from %s on is to be done again", run.ID(), a.Step), err
+		return r.branch(ctx, run, a)
 	case "set":
 		return r.set(ctx, run, a)
 	}
 	return run, "", nil // inspect, or breakpoints only
+}
+
+// branch forks a run: from a step on, with other inputs, or both.
+func (r *Runs) branch(ctx context.Context, run *Run, a Act) (*Run, string, error) {
+	ch, note := Change{From: a.Step, Inputs: a.Inputs}, ""
+	switch names := strings.Join(slices.Sorted(maps.Keys(a.Inputs)), ", "); {
+	case len(a.Inputs) == 0:
+		ch.Reason, note = "from "+a.Step+" on", "all from "+a.Step+" on is to be done again"
+	case a.Step == "":
+		ch.Reason, note = "other inputs: "+names, "what comes of "+names+" is to be done again"
+	default:
+		ch.Reason = "from " + a.Step + " on, other inputs: " + names
+		note = "all from " + a.Step + " on, and what comes of " + names + ", is to be done again"
+	}
+	fork, err := r.Fork(ctx, run, ch)
+	return fork, fmt.Sprintf("a fork of %s, in which %s", run.ID(), note), err
 }
 
 // set changes a value. That of a step of which nobody knows what became of it

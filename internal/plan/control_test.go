@@ -81,6 +81,70 @@ func TestConditionalBreakpoint(t *testing.T) {
 	}
 }
 
+// TestBreakpointsStay changes breakpoints of a run that is past one of them.
+func TestBreakpointsStay(t *testing.T) {
+	s := newStage(t)
+	after := plan.Breakpoint{Step: "a", After: true}
+	run := s.start(four, breaks(after, plan.Breakpoint{Step: "c"}))
+	goOn := func(want string, now ...plan.Breakpoint) {
+		t.Helper()
+		if err := run.Break(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Continue(t.Context(), plan.ToBreak, ""); err != nil {
+			t.Fatal(err)
+		}
+		at := ""
+		if v := s.wait(run); v.Paused != nil {
+			at = v.Paused.Reason
+		}
+		if at != want {
+			t.Fatalf("paused at %q, want %q", at, want)
+		}
+	}
+	if v := s.wait(run); v.Paused == nil || v.Paused.Step != "a" {
+		t.Fatalf("paused at %+v", v.Paused)
+	}
+	goOn("breakpoint before c", after, plan.Breakpoint{Step: "c"})
+	goOn("breakpoint after c", after, plan.Breakpoint{Step: "c", After: true}) // it was gone on from a, and does not pause there once more
+	goOn("breakpoint after b", plan.Breakpoint{Step: "b", After: true})
+	goOn("")
+}
+
+// TestActForks forks by what a person says: with other inputs, from a step on, or both.
+func TestActForks(t *testing.T) {
+	s := newStage(t)
+	old := s.start(four)
+	s.wait(old)
+	nine := map[string]json.RawMessage{"x": []byte("9")}
+	for _, test := range []struct {
+		act                  plan.Act
+		reason, note, states string
+	}{
+		{plan.Act{Action: "fork", Step: "c"}, "from c on", "in which all from c on is to be done again", "a done, b done, c pending, d done"},
+		{plan.Act{Action: "fork", Inputs: nine}, "other inputs: x", "in which what comes of x is to be done again", "a pending, b pending, c pending, d pending"},
+		{plan.Act{Action: "fork", Step: "d", Inputs: nine}, "from d on, other inputs: x", "in which all from d on, and what comes of x, is to be done again", "a pending, b pending, c pending, d pending"},
+	} {
+		fork, note, err := s.runs.Act(t.Context(), old, test.act)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := s.wait(fork)
+		var got []string
+		for _, st := range v.Steps {
+			got = append(got, st.ID+" "+st.State)
+		}
+		if v.From.Reason != test.reason || !strings.HasSuffix(note, test.note) || strings.Join(got, ", ") != test.states {
+			t.Errorf("%+v: %q, %q, %s", test.act, v.From.Reason, note, got)
+		}
+	}
+	for _, act := range []plan.Act{{Action: "fork"}, {Action: "continue", Inputs: nine}, {Action: "fork", Inputs: map[string]json.RawMessage{"y": []byte("1")}}} {
+		if _, _, err := s.runs.Act(t.Context(), old, act); err == nil {
+			t.Errorf("%+v is done", act)
+		}
+	}
+}
+
 // TestFork changes a value of a run that is paused: what comes of it is done
 // again, what does not is not, and the old run stays.
 func TestFork(t *testing.T) {

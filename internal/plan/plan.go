@@ -8,6 +8,7 @@
 package plan
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -163,8 +164,13 @@ func Decode(raw []byte) (*Plan, []Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	// A run sends the same bytes before and after a restart: the journal has them without white space.
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return nil, []Problem{{Message: err.Error()}}
+	}
 	p := &Plan{}
-	if err := json.Unmarshal(raw, p); err != nil {
+	if err := json.Unmarshal(compact.Bytes(), p); err != nil {
 		return nil, []Problem{{Message: err.Error()}}
 	}
 	return p, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -107,8 +108,7 @@ func (s *State) apply(e Event) error {
 			s.Rested += away // nobody could go on with it
 		}
 	case RunBreaks:
-		s.Breaks = e.Breaks
-		s.passed = map[string]bool{}
+		s.rearm(e.Breaks)
 	case RunPaused:
 		if s.Pause != nil || s.Stopping != "" {
 			return errors.New("it is not going on")
@@ -177,6 +177,19 @@ func (s *State) leave(now time.Time) {
 		s.passed[breakKey(s.Pause.Step, s.Pause.After)] = true
 		s.Pause = nil
 	}
+}
+
+// rearm sets the breakpoints. Those that stay as they are keep that they were
+// gone on from: a run that is past a step does not pause after it once more
+// because another breakpoint came or went.
+func (s *State) rearm(breaks []Breakpoint) {
+	kept := map[string]bool{}
+	for _, b := range breaks {
+		if key := breakKey(b.Step, b.After); s.passed[key] && slices.ContainsFunc(s.Breaks, func(o Breakpoint) bool { return reflect.DeepEqual(o, b) }) {
+			kept[key] = true
+		}
+	}
+	s.Breaks, s.passed = breaks, kept
 }
 
 func breakKey(step string, after bool) string {

@@ -52,6 +52,7 @@ type StepView struct {
 // Look says what a view shows.
 type Look struct {
 	Results bool
+	Step    string // of results: this step's only
 	Context bool
 	Plan    bool
 	Preview int // bytes of a result or value; 0: all
@@ -73,6 +74,11 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.state
+	if look.Step != "" {
+		if err := r.has(look.Step); err != nil {
+			return v, err
+		}
+	}
 	v.Options, v.Breaks, v.Failure, v.TookMS = s.Created.Options, s.Breaks, s.Failure, s.Spent(time.Now()).Milliseconds()
 	v.Settled = s.Status.Over() || s.Status == Paused && len(r.busy) == 0
 	if look.Plan {
@@ -83,7 +89,7 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 	}
 	for _, id := range s.planned {
 		sv := s.stepView(id)
-		if look.Results && s.Steps[id].Phase == StepDone {
+		if look.Results && s.Steps[id].Phase == StepDone && (look.Step == "" || look.Step == id) {
 			raw, err := r.result(ctx, id)
 			if err != nil {
 				return v, err
@@ -92,7 +98,7 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 		}
 		v.Steps = append(v.Steps, sv)
 	}
-	if s.Status == Finished || look.Results {
+	if look.Step == "" && (s.Status == Finished || look.Results) {
 		v.Outputs = map[string]json.RawMessage{}
 		for name, text := range s.Created.Plan.Outputs {
 			ref, _ := session.ParseReference(text)

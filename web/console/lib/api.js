@@ -6,12 +6,13 @@ import { signal } from './html.js';
 export const locked = signal(false);
 
 export class Failure extends Error {
-  /** @param {number} status @param {{message?: string, data?: {kind?: string, hint?: string}}} error */
+  /** @param {number} status @param {{message?: string, data?: {kind?: string, hint?: string, problems?: any[]}}} error */
   constructor(status, error) {
     super(error.message || `the hub answered ${status}`);
     this.status = status;
     this.kind = error.data?.kind || '';
     this.hint = error.data?.hint || '';
+    this.data = error.data || {};
   }
 }
 

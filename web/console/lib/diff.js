@@ -35,6 +35,9 @@ export function compare(a, b) {
 const names = { ' ': 'same', '-': 'gone', '+': 'come' };
 
 /** @param {{before: any, after: any}} props */
-export function Diff({ before, after }) {
-  return html`<${Pre} class="diff">${compare(lines(before), lines(after)).map((l) => html`<span class=${names[l.mark]}>${l.mark} ${l.text}${'\n'}</span>`)}<//>`;
+export function Diff({ before, after }) { return html`<${Lines} before=${lines(before)} after=${lines(after)} />`; }
+
+/** @param {{before: string[], after: string[]}} props */
+export function Lines({ before, after }) {
+  return html`<${Pre} class="diff">${compare(before, after).map((l) => html`<span class=${names[l.mark]}>${l.mark} ${l.text}${'\n'}</span>`)}<//>`;
 }

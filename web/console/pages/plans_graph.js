@@ -1,57 +1,120 @@
-// A plan as a drawing: what comes after what, and how far a run of it is.
-import { html, useMemo } from '../lib/html.js';
+// A plan as a drawing: what comes after what, and how far a run of it is. The
+// drawing is laid out once for a plan; states only change how it looks.
+import { html, useMemo, useRef, useState, useEffect } from '../lib/html.js';
 import { layout, Graph } from 'dagre';
-
-/** The names that references in a value begin with. @param {any} v @param {Set<string>} into */
-function names(v, into) {
-  if (typeof v === 'string') { const m = /^@([^.[\s]+)/.exec(v); if (m) into.add(m[1]); } else if (v && typeof v === 'object') Object.values(v).forEach((x) => names(x, into));
-  return into;
-}
-
-/** The steps that a step waits for. @param {any} plan @param {any} step */
-export function needs(plan, step) {
-  const used = names([step.args, step.when, step.forEach?.in], new Set(step.after || []));
-  return plan.steps.filter((/** @type {any} */ s) => s.id !== step.id && (used.has(s.id) || (s.outputs || []).some((/** @type {string} */ o) => used.has(o)))).map((/** @type {any} */ s) => s.id);
-}
+import { links, breakInWords } from './plans_model.js';
 
 const width = 190, height = 50;
 
+/** More steps than this are no drawing that anybody could read, and take a browser seconds. */
+export const mostDrawn = 600;
+
 /** @param {any} plan */
 function place(plan) {
-  const g = new Graph().setGraph({ rankdir: 'TB', nodesep: 30, ranksep: 40, marginx: 8, marginy: 8 }).setDefaultEdgeLabel(() => ({}));
+  // The better ranks of a large plan would take a browser seconds.
+  const g = new Graph().setGraph({ rankdir: 'TB', nodesep: 30, ranksep: 40, marginx: 8, marginy: 8, ranker: plan.steps.length > 150 ? 'longest-path' : 'network-simplex' }).setDefaultEdgeLabel(() => ({}));
+  const needs = links(plan);
   for (const s of plan.steps) g.setNode(s.id, { width, height });
-  for (const s of plan.steps) for (const n of needs(plan, s)) g.setEdge(n, s.id);
+  for (const s of plan.steps) for (const n of needs.get(s.id) || []) g.setEdge(n, s.id);
   layout(g);
   const size = g.graph();
-  return { width: size.width || width, height: size.height || height, nodes: g.nodes().map((id) => ({ id, ...g.node(id) })), edges: g.edges().map((e) => ({ key: e.v + '→' + e.w, points: g.edge(e).points })) };
+  const nodes = g.nodes().map((id, n) => ({ id, n, x: g.node(id).x || 0, y: g.node(id).y || 0, needs: needs.get(id) || [], step: plan.steps.find((/** @type {any} */ s) => s.id === id) }));
+  const edges = g.edges().map((e) => ({ key: e.v + '→' + e.w, points: g.edge(e).points || [] }));
+  return { width: size.width || width, height: size.height || height, nodes, edges };
 }
 
 /** @param {string} text @param {number} most */
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + '…' : text);
 
-/** @param {{plan: any, steps: any[], breaks: Set<string>, at?: string, selected?: string, onStep: (id: string) => void, onBreak?: (id: string) => void}} props */
-export function Drawing({ plan, steps, breaks, at, selected, onStep, onBreak }) {
-  const drawn = useMemo(() => place(plan), [JSON.stringify(plan.steps)]);
-  const state = Object.fromEntries(steps.map((s) => [s.id, s.state]));
-  const tool = Object.fromEntries(plan.steps.map((/** @type {any} */ s) => [s.id, s.tool || s.action || '']));
-  /** @param {() => void} fn */
-  const keys = (fn) => (/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); fn(); } };
-  return html`<div class="scroll"><svg class="dag" data-testid="dag" width=${drawn.width} height=${drawn.height} viewBox=${`0 0 ${drawn.width} ${drawn.height}`} role="group" aria-label="The plan as a graph">
-    ${drawn.edges.map((e) => html`<polyline key=${e.key} class="edge" points=${e.points.map((/** @type {any} */ p) => p.x + ',' + p.y).join(' ')} />`)}
-    ${drawn.nodes.map((n) => html`<g key=${n.id} data-testid="node" data-step=${n.id} data-state=${state[n.id] || ''} class=${'node ' + (state[n.id] || '') + (selected === n.id ? ' selected' : '') + (at === n.id ? ' at' : '')} transform=${`translate(${n.x - width / 2} ${n.y - height / 2})`}>
-      <g class="box" role="button" tabindex="0" aria-label=${`${n.id}: ${tool[n.id]}, ${state[n.id] || 'not run'}`} aria-pressed=${selected === n.id} onClick=${() => onStep(n.id)} onKeyDown=${keys(() => onStep(n.id))}>
-        <rect width=${width} height=${height} rx="8" /><text x="28" y="20" class="name">${cut(n.id, 22)}</text><text x="28" y="38" class="tool">${cut(`${state[n.id] ? state[n.id] + ' · ' : ''}${tool[n.id]}`, 26)}</text></g>
-      ${onBreak ? html`<circle class=${'break' + (breaks.has(n.id) ? ' on' : '')} data-testid="break" data-step=${n.id} cx="14" cy="25" r="7" role="checkbox" tabindex="0" aria-checked=${breaks.has(n.id)} aria-label=${'Pause before ' + n.id} onClick=${() => onBreak(n.id)} onKeyDown=${keys(() => onBreak(n.id))}><title>Pause before ${n.id}</title></circle>` : null}</g>`)}</svg></div>`;
+/** The node that a key leads to from another; undefined if there is none that way. @param {any[]} nodes @param {any} from @param {string} key */
+function towards(nodes, from, key) {
+  const row = nodes.filter((n) => Math.abs(n.y - from.y) < height / 2).sort((a, b) => a.x - b.x);
+  switch (key) {
+    case 'ArrowLeft': return row[row.indexOf(from) - 1];
+    case 'ArrowRight': return row[row.indexOf(from) + 1];
+    case 'Home': return nodes[0];
+    case 'End': return nodes[nodes.length - 1];
+  }
+  const down = key === 'ArrowDown';
+  // Along an edge if there is one, else to the nearest of the next row.
+  const linked = nodes.filter((n) => (down ? n.needs.includes(from.id) : from.needs.includes(n.id)));
+  const among = linked.length ? linked : nodes.filter((n) => (down ? n.y > from.y + height / 2 : n.y < from.y - height / 2));
+  const far = (/** @type {any} */ n) => Math.abs(n.y - from.y) * 1000 + Math.abs(n.x - from.x);
+  return among.reduce((best, n) => (!best || far(n) < far(best) ? n : best), undefined);
 }
 
-/** When each step was at work, from the journal. @param {{journal: any[], steps: any[]}} props */
-export function Timeline({ journal, steps }) {
-  const times = journal.map((e) => Date.parse(e.time));
-  const from = Math.min(...times), whole = Math.max(1, Math.max(...times) - from);
-  return html`<div class="timeline" data-testid="timeline">${steps.map((s) => {
-    const own = journal.filter((e) => e.step === s.id).map((e) => Date.parse(e.time) - from);
-    const begin = Math.min(...own), end = Math.max(...own);
-    return html`<div class="row" key=${s.id}><span class="mono">${s.id}</span><svg viewBox="0 0 100 8" preserveAspectRatio="none" class="span" role="img" aria-label=${own.length ? `${s.id}: from ${begin} ms to ${end} ms, ${s.state}` : `${s.id}: not begun`}><rect class="rail" x="0" y="3.5" width="100" height="1" />
-      ${own.length ? html`<rect class=${'fill ' + s.state} x=${Math.min(99, 100 * begin / whole)} y="0" width=${Math.max(0.8, 100 * (end - begin) / whole)} height="8" />` : null}</svg><span class="soft nowrap">${own.length ? `${begin}–${end} ms` : '—'}</span></div>`;
-  })}</div>`;
+const moves = new Set(['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home', 'End']);
+
+/**
+ * @param {{plan: any, steps?: any[], breakpoints?: any[], at?: string, selected?: string, onStep?: (id: string) => void,
+ *   onBreak?: (id: string) => void}} props steps are those of a run, if there is one
+ */
+export function Drawing(props) {
+  if (props.plan.steps.length > mostDrawn) {
+    return html`<p class="notice" role="status" data-testid="too-large">The plan has ${props.plan.steps.length} steps; up to ${mostDrawn} are drawn. The table has all of them.</p>`;
+  }
+  return html`<${Drawn} ...${props} />`;
+}
+
+/** @param {Parameters<typeof Drawing>[0]} props */
+function Drawn({ plan, steps = [], breakpoints = [], at, selected, onStep, onBreak }) {
+  const drawn = useMemo(() => {
+    const start = performance.now();
+    try { return place(plan); } finally { performance.measure('plan layout', { start }); }
+  }, [plan]);
+  const [here, setHere] = useState('');
+  const [fit, setFit] = useState(false);
+  const box = useRef(/** @type {SVGSVGElement|null} */ (null));
+  const focus = drawn.nodes.some((n) => n.id === here) ? here : drawn.nodes.some((n) => n.id === selected) ? selected : drawn.nodes[0]?.id;
+  const to = (/** @type {string} */ id) => {
+    setHere(id);
+    const node = [...(box.current?.querySelectorAll('.node') || [])].find((n) => n.getAttribute('data-step') === id);
+    /** @type {any} */ (node)?.focus();
+  };
+  const key = (/** @type {KeyboardEvent} */ e) => {
+    const from = drawn.nodes.find((n) => n.id === /** @type {Element} */ (e.target).getAttribute?.('data-step'));
+    if (!from || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (moves.has(e.key)) { const next = towards(drawn.nodes, from, e.key); if (next) to(next.id); } else if (e.key === 'Enter' || e.key === ' ') onStep?.(from.id);
+    else if (e.key === 'b' && onBreak) onBreak(from.id);
+    else return;
+    e.preventDefault();
+  };
+  const state = new Map(steps.map((s) => [s.id, s]));
+  const breaks = new Map(breakpoints.map((b) => [b.step, breakpoints.filter((o) => o.step === b.step)]));
+  const edges = useMemo(() => drawn.edges.map((e) => html`<polyline key=${e.key} class="edge" points=${e.points.map((/** @type {any} */ p) => p.x + ',' + p.y).join(' ')} />`), [drawn]);
+  const large = drawn.width > 700 || drawn.height > 600;
+  return html`<div class="graph"><div class="bar"><span class="soft" id="graph-keys">${onStep ? 'Arrow keys move, Enter looks into a step' : `${plan.steps.length} steps`}${onBreak ? ', b sets or clears a breakpoint' : ''}.</span>
+      ${large ? html`<button type="button" class="small" data-testid="fit" aria-pressed=${fit} onClick=${() => setFit(!fit)}>Whole</button>` : null}</div>
+    <div class="scroll drawing"><svg ref=${box} class=${'dag' + (fit ? ' fit' : '')} data-testid="dag" width=${fit ? undefined : drawn.width} height=${fit ? undefined : drawn.height}
+      viewBox=${`0 0 ${drawn.width} ${drawn.height}`} role="group" aria-label=${`The plan as a graph of ${plan.steps.length} steps`} aria-describedby="graph-keys" onKeyDown=${key}>
+    <g aria-hidden="true">${edges}</g>
+    ${drawn.nodes.map((n) => html`<${Node} key=${n.id} node=${n} of=${drawn.nodes.length} state=${state.get(n.id)?.state || ''} note=${noteOf(state.get(n.id))} breaks=${(breaks.get(n.id) || []).map(breakInWords).join('; ')}
+      at=${at === n.id} selected=${selected === n.id} tab=${focus === n.id} onStep=${onStep} onBreak=${onBreak} onFocus=${setHere} />`)}</svg></div></div>`;
+}
+
+/** What else is to be known of a step in a run. @param {any} s */
+function noteOf(s) {
+  if (!s) return '';
+  if (s.nextRetry) return `try ${s.attempts}, again soon`;
+  if (s.items) return `${s.done || 0} of ${s.items}`;
+  if (s.pinned) return 'result is set';
+  return s.attempts > 1 ? `${s.attempts} tries` : '';
+}
+
+/** One step. It is drawn anew only when something of it has changed. @param {any} props */
+function Node({ node, of, state, note, breaks, at, selected, tab, onStep, onBreak, onFocus }) {
+  const act = useRef(/** @type {any} */ ({}));
+  useEffect(() => { act.current = { onStep, onBreak, onFocus }; });
+  return useMemo(() => {
+    const { id, step } = node, tool = step.tool || step.action || '';
+    const label = [`${id}${step.title ? ', ' + step.title : ''}: ${tool}`, state || 'not run', note, at ? 'the run is paused here' : '', breaks && 'pauses ' + breaks,
+      node.needs.length ? 'comes after ' + node.needs.slice(0, 8).join(', ') + (node.needs.length > 8 ? ` and ${node.needs.length - 8} more` : '') : 'comes first', `step ${node.n + 1} of ${of}`];
+    return html`<g class=${['node', state, selected && 'selected', at && 'at'].filter(Boolean).join(' ')} data-testid="node" data-step=${id} data-state=${state} transform=${`translate(${node.x - width / 2} ${node.y - height / 2})`}
+      role=${onStep ? 'button' : 'img'} tabindex=${!onStep ? undefined : tab ? 0 : -1} aria-label=${label.filter(Boolean).join('; ')} aria-pressed=${onStep ? selected : undefined} aria-keyshortcuts=${onBreak ? 'Enter b' : 'Enter'}
+      onFocus=${() => act.current.onFocus(id)}>
+      <g class="box" onClick=${() => { act.current.onFocus(id); act.current.onStep?.(id); }}><title>${step.title || id}</title><rect width=${width} height=${height} rx="8" />
+        <text x="28" y="20" class="name">${cut(id, 22)}</text><text x="28" y="38" class="tool">${cut([state, note, tool].filter(Boolean).join(' · '), 27)}</text></g>
+      ${onBreak || breaks ? html`<g class=${'break' + (breaks ? ' on' : '')} data-testid="break" data-step=${id} data-on=${!!breaks} aria-hidden="true" onClick=${() => act.current.onBreak?.(id)}>
+        <title>${breaks ? 'Pauses ' + breaks : 'Pause before ' + id}</title><rect class="reach" width="26" height=${height} /><circle cx="14" cy="25" r="7" />${/(^|; )after /.test(breaks) ? html`<path d="M14 18a7 7 0 0 1 0 14z" class="half" />` : null}${breaks.includes(', if ') ? html`<text x="14" y="29" class="mark">?</text>` : null}</g>` : null}</g>`;
+  }, [node, of, state, note, breaks, at, selected, tab, !!onStep, !!onBreak]);
 }
