@@ -165,7 +165,7 @@ func (b *hostileHub) views() []view {
 	says := func(text string) string {
 		return "document.querySelector('main')?.innerText.includes(" + quoted(text) + ")"
 	}
-	esc := url.PathEscape(allHostile[:600])
+	esc := url.PathEscape(allHostile[:600]) // itself in the log once the call that waits is denied, which a slow machine lives to see
 	views := []view{
 		{path: "live", ready: says("up:rude0")}, {path: "live?search=" + esc, ready: says("record")},
 		{path: "tools?upstream=up", ready: says("pwned(1)")}, {path: "tools?filter=" + esc, ready: says("No tool")}, {path: "tools/" + esc, ready: says("pwned(1)")},
@@ -178,7 +178,7 @@ func (b *hostileHub) views() []view {
 		{path: "chat", ready: "document.querySelector('[data-testid=talk]')"}, {path: "chat/evil", ready: "document.querySelectorAll('[data-testid=call]').length === 2"},
 		{path: "chat/evil?view=trace", ready: says("pwned(1)")}, {path: "chat/evil?view=raw", ready: says("pwned(1)")},
 		{path: "errors", ready: says("pwned(1)")}, {path: b.errorPath, ready: "document.querySelector('section.side .facts')"}, {path: "errors/" + esc, ready: says("pwned(1)")}, {path: "errors/kind/" + esc, ready: says("no such code")},
-		{path: "logs", ready: says("hub is ready")}, {path: "logs?search=" + esc, ready: says("No record")},
+		{path: "logs", ready: says("pwned(1)")}, {path: "logs?search=absent" + esc, ready: says("No record")},
 		{path: "sessions", ready: says("work")}, {path: "sessions?search=" + esc, ready: says("No session")},
 		{path: "settings", ready: says("servers.up.command")}, {path: "settings?search=" + esc, ready: says("No setting")}, {path: esc, ready: says("no such view")},
 	}
