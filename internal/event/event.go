@@ -12,6 +12,7 @@
 package event
 
 import (
+	"crypto/rand"
 	"sort"
 	"strings"
 	"sync"
@@ -84,6 +85,7 @@ func (r *Record) detail() bool { return strings.HasPrefix(r.Type, "call.") }
 
 // Bus keeps the last records.
 type Bus struct {
+	name     string
 	watchers atomic.Int32
 	hear     atomic.Pointer[func(*Record)]
 	lingers  atomic.Int64 // unix nanoseconds until when somebody counts as watching; 0: not at all
@@ -106,7 +108,17 @@ func New(n int) *Bus {
 	if n == 0 {
 		n = 4096
 	}
-	return &Bus{size: uint64(n)}
+	return &Bus{name: rand.Text()[:12], size: uint64(n)}
+}
+
+// Name tells this bus from those that were before it: each numbers its records
+// from the beginning.
+func (b *Bus) Name() string { return b.name }
+
+// Follows reports whether there is a way on after a number: that it is one of
+// this bus, as far as name, which may be empty, and the number itself tell.
+func (b *Bus) Follows(name string, seq uint64) bool {
+	return (name == "" || name == b.name) && seq <= b.Last()
 }
 
 // linger is how long somebody who has looked counts as watching: who polls

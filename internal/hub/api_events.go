@@ -51,13 +51,13 @@ func (h *Hub) pollEvents(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	}
 	defer h.polls.Add(-1)
 	defer h.events.Watch()()
-	reply(w, http.StatusOK, h.eventsAfter(r, after, limit, wait, f))
+	reply(w, http.StatusOK, h.eventsAfter(r, q.Get("hub"), after, limit, wait, f))
 	return nil
 }
 
 // watchParams are the query parameters by which those who watch say what they
 // want.
-var watchParams = []string{"after", "types", "upstream", "tool", "session", "level", "trace"}
+var watchParams = []string{"after", "hub", "types", "upstream", "tool", "session", "level", "trace"}
 
 // wanted reads them.
 func wanted(q url.Values) (after uint64, f *event.Filter, err error) {
@@ -102,9 +102,9 @@ func (h *Hub) watchEvents(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	}
 	switch q.Get("batch") {
 	case "", "false":
-		return h.viewers.Serve(w, r, viewer.Wish{After: after, Filter: f})
+		return h.viewers.Serve(w, r, viewer.Wish{After: after, Hub: q.Get("hub"), Filter: f})
 	case "true":
-		return h.viewers.Serve(w, r, viewer.Wish{After: after, Filter: f, Batch: true})
+		return h.viewers.Serve(w, r, viewer.Wish{After: after, Hub: q.Get("hub"), Filter: f, Batch: true})
 	}
 	return fault.New(fault.InvalidParams, "batch", "%q is neither true nor false", q.Get("batch"))
 }
@@ -114,12 +114,13 @@ type eventPage struct {
 	Events    []event.Record `json:"events"`
 	Gap       uint64         `json:"gap"`                 // how many are lost before them
 	Next      uint64         `json:"next"`                // to go on after
+	Hub       string         `json:"hub"`                 // whose numbers these are
 	Restarted bool           `json:"restarted,omitempty"` // the hub is another: its numbers begin anew
 }
 
-func (h *Hub) eventsAfter(r *http.Request, after uint64, limit int, wait time.Duration, f *event.Filter) eventPage {
-	page := eventPage{Next: after}
-	if after > h.events.Last() {
+func (h *Hub) eventsAfter(r *http.Request, hub string, after uint64, limit int, wait time.Duration, f *event.Filter) eventPage {
+	page := eventPage{Next: after, Hub: h.events.Name()}
+	if !h.events.Follows(hub, after) {
 		page.Next, page.Restarted = 0, true
 	}
 	timer := time.NewTimer(wait)

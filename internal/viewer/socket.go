@@ -100,6 +100,7 @@ func (g *Gallery) enter() error {
 // Wish is what a viewer wants.
 type Wish struct {
 	After  uint64        // the number of the last record that it has
+	Hub    string        // the name of the bus whose number that is; empty if that is not known
 	Filter *event.Filter // nil wants everything
 	Batch  bool          // several records may come in one frame
 }
@@ -124,7 +125,7 @@ func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error
 	defer below.conn.Close() // also if something panics
 	bound(below.conn)
 	defer g.bus.Watch()()
-	v := &socket{g: g, ws: ws, conn: below.conn, f: wish.Filter, next: wish.After, batch: wish.Batch}
+	v := &socket{g: g, ws: ws, conn: below.conn, f: wish.Filter, next: wish.After, hub: wish.Hub, batch: wish.Batch}
 	v.serve()
 	return nil
 }
@@ -149,12 +150,14 @@ type socket struct {
 	conn  net.Conn // below ws
 	f     *event.Filter
 	next  uint64
+	hub   string
 	batch bool
 }
 
 // hello is the first frame.
 type hello struct {
 	Type      string `json:"type"`
+	Hub       string `json:"hub"`                 // whose numbers these are
 	Next      uint64 `json:"next"`                // records after this number follow
 	Restarted bool   `json:"restarted,omitempty"` // the number was that of another hub: records come from the beginning
 	BeatMs    int64  `json:"heartbeatMs"`
@@ -180,8 +183,8 @@ func (v *socket) serve() {
 	// One who takes nothing must not hold up the hub when it stops.
 	stop := context.AfterFunc(v.g.ctx, func() { _ = v.conn.SetDeadline(time.Now().Add(goodbye)) }) // it may be closed already
 	defer stop()
-	h := hello{Type: "hello", Next: v.next, BeatMs: v.g.opts.Beat.Milliseconds()}
-	if v.next > v.g.bus.Last() {
+	h := hello{Type: "hello", Hub: v.g.bus.Name(), Next: v.next, BeatMs: v.g.opts.Beat.Milliseconds()}
+	if !v.g.bus.Follows(v.hub, v.next) {
 		h.Next, h.Restarted, v.next = 0, true, 0
 	}
 	err := v.send(ctx, h)

@@ -11,6 +11,9 @@ export const connection = signal('connecting');
 /** How many events the hub could not keep for this page. */
 export const missed = signal(0);
 
+/** How often another hub has come, whose numbers begin anew. */
+export const restarts = signal(0);
+
 /** Every family of events but that of single calls. */
 const quiet = 'upstream.*,session.*,task.*,run.*,step.*,turn.*,policy.*,error,health';
 
@@ -23,6 +26,7 @@ let replaced = null;
 let edge = Infinity; // the last event that the one before is to bring
 let calls = false; // whether the socket brings them
 let last = 0;
+let hub = ''; // whose number that is
 let wait = 250;
 let away = false; // the page was left
 
@@ -55,7 +59,10 @@ function open(after) {
   const at = new URL('/api/v1/events/ws', location.href);
   at.protocol = at.protocol.replace('http', 'ws');
   at.searchParams.set('batch', 'true'); // a frame for each would cost more than what is in it
-  if (after) at.searchParams.set('after', String(after));
+  if (after) {
+    at.searchParams.set('after', String(after));
+    at.searchParams.set('hub', hub);
+  }
   if (!calls) at.searchParams.set('types', quiet);
   const one = socket = new WebSocket(at);
   one.onopen = () => { connection.value = 'open'; wait = 250; };
@@ -75,7 +82,11 @@ function open(after) {
 function take(e, current) {
   if (e.type === 'hello') {
     if (!current) return;
-    if (e.restarted || e.next < last) last = 0; // another hub, whose numbers begin anew
+    if (hub && e.hub !== hub) {
+      last = 0;
+      restarts.value++;
+    }
+    hub = e.hub;
     edge = e.next;
     const old = replaced;
     replaced = null;

@@ -15,7 +15,7 @@ import { Settings } from './settings.js';
 
 export const pages = [
   { path: '', title: 'Home', view: Home, depth: 0 },
-  { path: 'live', title: 'Live', view: Live, depth: 1 },
+  { path: 'live', title: 'Live', view: Live, depth: 2 },
   { path: 'tools', title: 'Tools', view: Tools, depth: 1 },
   { path: 'servers', title: 'Servers', view: Servers, depth: 1 },
   { path: 'agents', title: 'Agents', view: Agents, depth: 1 },

@@ -3,19 +3,21 @@
 import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
 import { useLayoutEffect } from 'preact/hooks';
 import { api, ask } from '../lib/api.js';
-import { listen, missed } from '../lib/events.js';
+import { listen, missed, restarts } from '../lib/events.js';
 import { narrow, Link } from '../lib/router.js';
 import { save } from '../lib/save.js';
 import { Page, Trouble, Empty, Badge, Button, Search, Copy, useApi, took } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Store, keyOf, wants, levels, levelOf } from './live_store.js';
 import { Exchange } from './live_exchange.js';
+import { Trace } from './live_trace.js';
 
 const most = 5000; // records that are kept
 const step = 200; // rows that are drawn, and that are drawn more on demand
 const pace = 250; // milliseconds between two looks at what came
 const slowest = 2000; // the same, where drawing takes long
 const share = 25; // of the time between two looks, a 25th goes into drawing
+const mostOpen = 20; // rows that stay, because they are open, after newer ones have taken their place
 const settling = 1000; // milliseconds between two changes of what can be chosen
 
 /** What the hub still knows, and what comes. */
@@ -28,8 +30,14 @@ function useRecords() {
     const draw = () => set((s) => ({ ...s, turn: s.turn + 1 }));
     let fresh = /** @type {any[]} */ ([]);
     let ready = false;
+    let hubs = restarts.value;
     /** @type {any} */ let timer;
     const end = listen((e) => {
+      if (hubs !== restarts.value) {
+        store.add(fresh);
+        store.anew();
+        [fresh, hubs] = [[], restarts.value];
+      }
       fresh.push(e);
       if (fresh.length > 2 * most) fresh = fresh.slice(-most);
     });
@@ -77,7 +85,7 @@ export function Live({ rest, query }) {
     <${Trouble} error=${error} />
     <${Filters} query=${query} store=${store} turn=${store.n} />
     <p class="soft" role="status" data-testid="live-count">${told.join(' · ')}</p>
-    ${rest[0] ? html`<${One} key=${rest[0]} seq=${rest[0]} query=${query} />` : null}
+    ${rest[0] === 'trace' ? html`<${Trace} key=${rest[1]} id=${rest[1] || ''} query=${query} />` : rest[0] ? html`<${One} key=${rest[0]} seq=${rest[0]} query=${query} />` : null}
     ${fits.length ? html`<${Rows} fits=${fits} drawn=${drawn} query=${query} turn=${fits[fits.length - 1].n} />` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}
     ${fits.length > drawn ? html`<button type="button" data-testid="older" onClick=${() => setDrawn(drawn + step)}>Show ${Math.min(step, fits.length - drawn)} older</button>` : null}<//>`;
 }
@@ -87,15 +95,20 @@ export function Live({ rest, query }) {
  * @param {{fits: any[], drawn: number, query: Record<string, string>, turn: number}} props
  */
 function Rows({ fits, drawn, query }) {
+  const opened = useRef(/** @type {Map<number, import('./live_store.js').Entry>} */ (new Map())).current;
   // A record never changes: what was made of it once is left alone.
   const made = useMemo(() => new WeakMap(), [JSON.stringify(query)]);
-  const rows = [];
-  for (let i = fits.length - 1; i >= 0 && rows.length < drawn; i--) {
-    const entry = fits[i];
+  const rows = /** @type {any[]} */ ([]);
+  const draw = (/** @type {import('./live_store.js').Entry} */ entry) => {
     let row = made.get(entry);
-    if (!row) made.set(entry, row = html`<${Row} key=${entry.n} record=${entry.record} query=${query} />`);
+    if (!row) made.set(entry, row = html`<${Row} key=${entry.n} entry=${entry} query=${query} opened=${opened} />`);
     rows.push(row);
-  }
+  };
+  for (let i = fits.length - 1; i >= 0 && rows.length < drawn; i--) draw(fits[i]);
+  // What somebody reads is not taken away, also when it is not kept any more.
+  const oldest = fits[Math.max(0, fits.length - drawn)].n;
+  const wanted = wants(query);
+  for (const entry of [...opened.values()].filter((e) => e.n < oldest && wanted(e)).sort((a, b) => b.n - a.n)) draw(entry);
   return html`<ol class="live" data-testid="live">${rows}</ol>`;
 }
 
@@ -117,7 +130,9 @@ function Filters({ query, store }) {
   }, [stale]);
   const of = known.current.of;
   return useMemo(() => html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
-    ${[['upstream', 'Server'], ['tool', 'Tool'], ['session', 'Session'], ['level', 'Level'], ['type', 'Type']].map(([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`)}</div>`,
+    ${[['upstream', 'Server'], ['tool', 'Tool'], ['session', 'Session'], ['level', 'Level'], ['type', 'Type']].map(([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`)}
+    ${query.trace ? html`<span data-testid="live-trace">Trace <span class="mono">${query.trace}</span>
+      <button type="button" class="small" data-testid="no-trace-filter" aria-label="Show other traces too" onClick=${() => narrow({ trace: '' })}>Remove</button></span>` : null}</div>`,
   [of, keyOf(query)]);
 }
 
@@ -130,16 +145,31 @@ function Pick({ name, title, value, of }) {
 
 const clock = new Intl.DateTimeFormat([], { timeStyle: 'medium' });
 
-/** @param {{record: any, query: Record<string, string>}} props */
-function Row({ record, query }) {
+/** @param {{entry: import('./live_store.js').Entry, query: Record<string, string>, opened: Map<number, import('./live_store.js').Entry>}} props */
+function Row({ entry, query, opened }) {
+  const record = entry.record;
   const [open, setOpen] = useState(false);
+  useEffect(() => () => { opened.delete(entry.n); }, []);
   const level = levelOf(record);
   const about = [record.session && 'in ' + record.session, record.run, record.step, record.took_us != null && took(record.took_us)].filter(Boolean).join(' · ');
-  const toggle = (/** @type {any} */ e) => { if (e.target === e.currentTarget) setOpen(e.currentTarget.open); };
+  const toggle = (/** @type {any} */ e) => {
+    if (e.target !== e.currentTarget) return;
+    setOpen(e.currentTarget.open);
+    opened.delete(entry.n);
+    if (e.currentTarget.open) opened.set(entry.n, entry);
+    if (opened.size > mostOpen) opened.delete(opened.keys().next().value ?? 0); // the one that was opened first
+  };
   return html`<li><details onToggle=${toggle}><summary><time class="mono soft" datetime=${record.time}>${clock.format(new Date(record.time))}</time>
     <${Badge} kind=${level === 'error' ? 'bad' : level === 'warning' ? 'warn' : 'calm'}>${record.type}<//> <span class="mono">${[record.upstream, record.tool].filter(Boolean).join(':')}</span>
     ${record.kind ? html`<span class=${level === 'info' ? 'soft' : 'failed'}>${record.kind}</span>` : null} <span class="soft">${about}</span></summary>
-    ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//></div><${Whole} record=${record} />` : null}</details></li>`;
+    ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//><${Traced} record=${record} /></div><${Whole} record=${record} />` : null}</details></li>`;
+}
+
+/** Ways to what else happened in the trace of a record. @param {{record: any}} props */
+function Traced({ record }) {
+  if (!record.trace) return null;
+  return html`<${Link} to="live" query=${{ trace: record.trace }} data-testid="only-trace">Only this trace<//>
+    <${Link} to=${'live/trace/' + record.trace} query=${{ trace: record.trace }} data-testid="show-trace">The trace as a tree<//>`;
 }
 
 /** All there is of a record: the raw exchange, and the record itself. @param {{record: any}} props */
@@ -154,7 +184,7 @@ function One({ seq, query }) {
   const { data, error } = useApi(n > 0 ? `/api/v1/events?after=${n - 1}&limit=1&wait=0s` : null);
   const found = data?.events?.find((/** @type {any} */ e) => e.seq === n);
   return html`<section class="card" aria-label=${'Record ' + seq} data-testid="one"><div class="bar"><h2>Record ${seq}</h2>
-    ${found ? html`<span class="mono">${[found.type, [found.upstream, found.tool].filter(Boolean).join(':'), found.kind].filter(Boolean).join(' · ')}</span><${Copy} text=${location.href} label="Copy the link" />` : null}
+    ${found ? html`<span class="mono">${[found.type, [found.upstream, found.tool].filter(Boolean).join(':'), found.kind].filter(Boolean).join(' · ')}</span><${Copy} text=${location.href} label="Copy the link" /><${Traced} record=${found} />` : null}
     <${Link} to="live" query=${query}>Close<//></div><${Trouble} error=${error} />
     ${found ? html`<${Whole} record=${found} />` : data ? html`<${Empty}>The hub does not keep it any more.<//>` : null}</section>`;
 }

@@ -12,7 +12,7 @@ export function levelOf(e) {
 
 /** @typedef {{n: number, record: any, text: string|null}} Entry a record, its place in this page, and what is searched */
 
-const narrowing = ['upstream', 'tool', 'session', 'level', 'type', 'search'];
+const narrowing = ['upstream', 'tool', 'session', 'level', 'type', 'trace', 'search'];
 
 /** What of an address narrows the list, as one text. @param {Record<string, string>} q */
 export function keyOf(q) {
@@ -27,6 +27,7 @@ export function wants(q) {
     const e = entry.record;
     if (q.upstream && e.upstream !== q.upstream || q.session && e.session !== q.session) return false;
     if (q.type && !e.type.startsWith(q.type) || q.tool && e.tool !== q.tool) return false;
+    if (q.trace && e.trace !== q.trace) return false;
     if (least > 0 && levels.indexOf(levelOf(e)) < least) return false;
     if (!needle) return true;
     entry.text ??= JSON.stringify(e).toLowerCase();
@@ -42,6 +43,7 @@ export class Store {
   constructor(most) {
     this.most = most;
     this.n = 0; // of the newest
+    this.last = 0; // the number that the hub gave to it
     this.changed = 0; // how often what can be chosen has changed
     /** @type {Entry[]} */ this.all = [];
     /** @type {Entry[]} */ this.fits = [];
@@ -51,17 +53,14 @@ export class Store {
     for (const k of Object.keys(facets)) this.counts[k] = new Map();
   }
 
-  /** The number that the hub gave to the newest. */
-  get last() { return this.all.length ? this.all[this.all.length - 1].record.seq : 0; }
+  /** Says that the hub is another, whose numbers begin anew. */
+  anew() { this.last = 0; }
 
   /** Takes in what came, oldest first; what is known already is passed over. @param {any[]} records */
   add(records) {
-    if (!records.length) return;
-    const last = this.last;
-    // Smaller numbers alone are those of a hub that has started anew.
-    const restarted = records[records.length - 1].seq < last;
     for (const record of records) {
-      if (!restarted && record.seq <= last) continue;
+      if (record.seq <= this.last) continue;
+      this.last = record.seq;
       const entry = { n: ++this.n, record, text: null };
       this.all.push(entry);
       this.count(record, 1);
