@@ -47,8 +47,7 @@ func (h hub) again(t *testing.T, set toolset, names ...string) {
 	if err := syscall.Kill(note.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, environment(t, set), stoaBinary(t), "serve", "--config", h.config, "--listen", h.address, "--data", h.data)
-	p.await(t, "/readyz answers 200", func() error { return get("http://" + h.address + "/readyz") })
+	_, p := launch(t, environment(t, set), h)
 	for _, name := range names {
 		p.await(t, "server "+name+" lists its tools", func() error { return listsTools(h.agent(name)) })
 	}

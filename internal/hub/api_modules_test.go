@@ -79,6 +79,7 @@ func TestAPIModules(t *testing.T) {
 type eventPage struct {
 	Events    []event.Record
 	Gap, Next uint64
+	Hub       string
 	Restarted bool
 }
 
@@ -110,6 +111,12 @@ func TestAPIEvents(t *testing.T) {
 	}
 	if page := get("?wait=0s&after=1000000"); !page.Restarted || len(page.Events) == 0 {
 		t.Errorf("a number of another hub: %+v", page)
+	}
+	if page := get("?wait=0s&after=1&hub=another"); !page.Restarted || len(page.Events) == 0 || page.Events[0].Seq != 1 {
+		t.Errorf("a small number of another hub: %+v", page)
+	}
+	if page := get("?wait=0s&after=1&hub=" + page.Hub); page.Restarted || len(page.Events) == 0 || page.Events[0].Seq != 2 {
+		t.Errorf("a number of this hub: %+v", page)
 	}
 	for _, query := range []string{"?after=x", "?limit=0", "?limit=100000", "?wait=1h", "?nonsense=1"} {
 		if a := c.do("GET", "/api/v1/events"+query, ""); a.Status != http.StatusBadRequest {

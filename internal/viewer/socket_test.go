@@ -37,7 +37,7 @@ func open(t testing.TB, size int, o Options, f *event.Filter) *stage {
 		if r.URL.Query().Get("after") == "99" {
 			after = 99
 		}
-		if err := s.Serve(w, r, Wish{After: after, Filter: f, Batch: r.URL.Query().Get("batch") != ""}); err != nil {
+		if err := s.Serve(w, r, Wish{After: after, Hub: r.URL.Query().Get("hub"), Filter: f, Batch: r.URL.Query().Get("batch") != ""}); err != nil {
 			w.WriteHeader(fault.Of(err).Status(false))
 			_, _ = w.Write([]byte(fault.Of(err).Text()))
 		}
@@ -68,6 +68,7 @@ type frame struct {
 	Type      string
 	Seq, Next uint64
 	Lost      uint64
+	Hub       string
 	Restarted bool
 	Upstream  string
 	Data      json.RawMessage
@@ -184,6 +185,12 @@ func TestRestarted(t *testing.T) {
 	}
 	if got := next(t, c); got.Seq != 1 {
 		t.Fatalf("%+v", got)
+	}
+	if got := next(t, s.dial(t, "?hub=another")); !got.Restarted || got.Hub != s.bus.Name() {
+		t.Errorf("a number that this hub has too, of another: %+v", got)
+	}
+	if got := next(t, s.dial(t, "?hub="+s.bus.Name())); got.Restarted {
+		t.Errorf("a number of this hub: %+v", got)
 	}
 }
 
