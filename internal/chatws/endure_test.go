@@ -312,33 +312,3 @@ func TestSessionEnds(t *testing.T) {
 		return b.dial("sessionId=s", "").find("connection").get("state") == "connected"
 	})
 }
-
-func TestBucket(t *testing.T) {
-	now := time.Unix(0, 0)
-	b := newBucket(2, 3, now)
-	take := func() (n int) {
-		for b.take(now) {
-			n++
-		}
-		return n
-	}
-	if n := take(); n != 3 {
-		t.Errorf("%d at once", n)
-	}
-	now = now.Add(1600 * time.Millisecond)
-	if n := take(); n != 3 {
-		t.Errorf("%d after 1.6 s at 2 a second", n)
-	}
-	now = now.Add(600 * time.Millisecond)
-	if n := take(); n != 1 {
-		t.Errorf("%d after 0.6 s more", n)
-	}
-	now = now.Add(time.Hour)
-	if n := take(); n != 3 {
-		t.Errorf("%d after an hour", n)
-	}
-	now = now.Add(-time.Hour) // a clock that was set back gives nothing
-	if n := take(); n != 0 {
-		t.Errorf("%d for going back", n)
-	}
-}

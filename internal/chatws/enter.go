@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/pace"
 )
 
 // Socket serves a conversation on a WebSocket. Who asks, and from where, has
@@ -55,7 +56,7 @@ func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, leave func())
 	}()
 	s := &socket{h: h, l: l, who: who}
 	now := time.Now()
-	s.messages, s.others = newBucket(h.opts.Rate, h.opts.Burst, now), newBucket(otherRate, otherBurst, now)
+	s.messages, s.others = pace.New(h.opts.Rate, h.opts.Burst, now), pace.New(otherRate, otherBurst, now)
 	attend, err := s.enter(q)
 	if attend != nil {
 		defer attend()

@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/pace"
 	"github.com/stoahub/stoa/internal/policy"
 )
 
@@ -262,7 +263,7 @@ type posters struct {
 	rate, burst float64
 
 	mu  sync.Mutex
-	all map[string]*bucket
+	all map[string]*pace.Bucket
 }
 
 // principals are those with a token, and few; this is for a hub that has had
@@ -274,13 +275,13 @@ func (p *posters) take(principal string, now time.Time) bool {
 	b := p.all[principal]
 	if b == nil {
 		if p.all == nil || len(p.all) >= manyPosters {
-			p.all = map[string]*bucket{}
+			p.all = map[string]*pace.Bucket{}
 		}
-		b = newBucket(p.rate, p.burst, now)
+		b = pace.New(p.rate, p.burst, now)
 		p.all[principal] = b
 	}
 	p.mu.Unlock()
-	return b.take(now)
+	return b.Take(now)
 }
 
 // eventID is the line of a stream by which a client can come back.

@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/pace"
 )
 
 // What a socket may send besides messages that are taken, wrong frames
@@ -32,7 +33,7 @@ type socket struct {
 	who  *auth.Principal
 	conv *chat.Conversation
 
-	messages, others *bucket
+	messages, others *pace.Bucket
 	shown            map[string]bool // approvals outside the conversation
 	degraded         string          // the upstreams that the client was told of
 	beat             *time.Timer     // makes the tail look whether the client lives
@@ -247,7 +248,7 @@ func (s *socket) take(ctx context.Context, b []byte, err error) bool {
 	default:
 		return false
 	}
-	if (f != nil || q.Type != askMessage) && !s.others.take(time.Now()) {
+	if (f != nil || q.Type != askMessage) && !s.others.Take(time.Now()) {
 		f = fault.New(fault.Limit, "", "too many frames that are no messages, or are wrong")
 		_ = s.l.send(errorFrame(q, f)) // it is closed anyway
 		s.end(websocket.StatusPolicyViolation, "too many frames")
@@ -293,7 +294,7 @@ func (s *socket) do(ctx context.Context, q request) *fault.Error {
 
 // message puts the client's words to the model.
 func (s *socket) message(ctx context.Context, q request) *fault.Error {
-	if !s.messages.take(time.Now()) {
+	if !s.messages.Take(time.Now()) {
 		_ = s.l.send(noticeFrame(s.h.texts().RateLimited)) // as above
 		f := fault.New(fault.Limit, "", "more than %g messages a second on one connection", s.h.opts.Rate)
 		f.Hint = "Wait a moment and send it again."

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/pace"
 )
 
 // Options bound the viewers. The zero value is good.
@@ -25,6 +28,7 @@ type Options struct {
 	Write time.Duration // for a viewer to take one frame; 0 means 30 s
 	Pause time.Duration // between two looks, so that a busy hub is not asked for each record; 0 means 50 ms
 	Batch int           // records of one look; 0 means 200
+	Enter float64       // that may come in a second, once as many have come as may watch; 0 means 10
 }
 
 func (o *Options) defaults() {
@@ -42,6 +46,9 @@ func (o *Options) defaults() {
 	if o.Batch == 0 {
 		o.Batch = 200
 	}
+	if o.Enter == 0 {
+		o.Enter = 10
+	}
 }
 
 // Gallery is where viewers are.
@@ -50,6 +57,7 @@ type Gallery struct {
 	opts   Options
 	count  atomic.Int32
 	lost   atomic.Int64
+	coming *pace.Bucket    // who is sent off and comes again must not keep us busy
 	ctx    context.Context // ends with the Gallery
 	cancel context.CancelFunc
 
@@ -61,7 +69,7 @@ type Gallery struct {
 // New returns a Gallery over a bus. Close ends it.
 func New(bus *event.Bus, o Options) *Gallery {
 	o.defaults()
-	g := &Gallery{bus: bus, opts: o}
+	g := &Gallery{bus: bus, opts: o, coming: pace.New(o.Enter, float64(o.Max), time.Now())}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
@@ -91,6 +99,9 @@ func (g *Gallery) enter() error {
 	}
 	if int(g.count.Load()) >= g.opts.Max {
 		return &fault.Error{Kind: fault.QueueFull, Subject: "events", Msg: "as many watch as may", Hint: "Close a viewer that is not needed any more."}
+	}
+	if !g.coming.Take(time.Now()) {
+		return &fault.Error{Kind: fault.QueueFull, Subject: "events", Msg: "too many viewers come at once", Hint: "Come again in a second."}
 	}
 	g.count.Add(1)
 	g.wg.Add(1)
@@ -122,7 +133,7 @@ func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error
 	if err != nil {
 		return nil // the client has been told
 	}
-	defer below.conn.Close() // also if something panics
+	defer ws.CloseNow()
 	bound(below.conn)
 	defer g.bus.Watch()()
 	v := &socket{g: g, ws: ws, conn: below.conn, f: wish.Filter, next: wish.After, hub: wish.Hub, batch: wish.Batch}
@@ -178,8 +189,11 @@ type beat struct {
 }
 
 func (v *socket) serve() {
-	// What a viewer says is passed over; that it goes is noticed.
-	ctx := v.ws.CloseRead(context.Background())
+	ctx, gone := context.WithCancel(context.Background())
+	v.g.wg.Go(func() {
+		defer gone()
+		v.passOver(ctx)
+	})
 	// One who takes nothing must not hold up the hub when it stops.
 	stop := context.AfterFunc(v.g.ctx, func() { _ = v.conn.SetDeadline(time.Now().Add(goodbye)) }) // it may be closed already
 	defer stop()
@@ -193,6 +207,20 @@ func (v *socket) serve() {
 	}
 	if v.g.ctx.Err() != nil {
 		_ = v.ws.Close(websocket.StatusGoingAway, "the hub is stopping") // it may be gone already
+	}
+}
+
+// passOver reads what a viewer says, and lets it fall, until the viewer goes or
+// has said too much.
+func (v *socket) passOver(ctx context.Context) {
+	for {
+		_, r, err := v.ws.Reader(ctx)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if err != nil {
+			return
+		}
 	}
 }
 
@@ -298,6 +326,33 @@ type hijacked struct {
 
 func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
 	h.conn = conn
-	return conn, rw, err
+	return &quiet{Conn: conn, may: pace.New(mayRate, mayBurst, time.Now())}, rw, nil
+}
+
+// A viewer has nothing to say but signs of life and its farewell: so many bytes,
+// and so many a second in the long run.
+const (
+	mayBurst = 4 << 10
+	mayRate  = 64
+)
+
+// errTalks is why a viewer is sent off that says more.
+var errTalks = errors.New("it says more than a viewer may")
+
+// quiet is a connection whose other end may say little.
+type quiet struct {
+	net.Conn
+	may *pace.Bucket
+}
+
+func (q *quiet) Read(b []byte) (int, error) {
+	n, err := q.Conn.Read(b[:min(len(b), mayBurst)])
+	if n > 0 && !q.may.TakeN(n, time.Now()) {
+		return 0, errTalks
+	}
+	return n, err
 }
