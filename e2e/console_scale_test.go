@@ -14,7 +14,7 @@ import (
 // The bounds of a page, whatever the hub holds. They are sizes: times depend on the machine and are reported.
 const (
 	mostLoaded = 300_000 // bytes until the first table is shown, as they come over the wire
-	mostAnswer = 500_000 // bytes of one answer of the API, uncompressed: a thousand events are the longest
+	mostAnswer = 300_000 // bytes of one answer of the API, uncompressed: five hundred events are the longest
 	mostRows   = 1_000   // rows, entries and options that are drawn
 )
 

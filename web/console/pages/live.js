@@ -13,6 +13,7 @@ import { Exchange } from './live_exchange.js';
 import { Trace } from './live_trace.js';
 
 const most = 5000; // records that are kept
+const piece = 500; // records that are asked for at once
 const step = 200; // rows that are drawn, and that are drawn more on demand
 const pace = 250; // milliseconds between two looks at what came
 const slowest = 2000; // the same, where drawing takes long
@@ -51,11 +52,12 @@ function useRecords() {
     };
     const before = async () => {
       let after = 0;
-      for (let i = 0; i < 6; i++) {
-        const page = await api(`/api/v1/events?after=${after}&limit=1000&wait=0s`, { signal: abort.signal });
+      for (let i = 0; i < most / piece; i++) {
+        const page = await api(`/api/v1/events?after=${after}&limit=${piece}&wait=0s`, { signal: abort.signal });
         store.add(page.events);
         after = page.next;
-        if (page.events.length < 1000) break;
+        if (page.events.length < piece) break;
+        draw();
       }
     };
     before().catch((error) => { if (!abort.signal.aborted) set((s) => ({ ...s, error })); }).finally(() => { ready = true; draw(); take(); });
