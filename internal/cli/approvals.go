@@ -26,12 +26,17 @@ const approvalsPath = "/api/v1/approvals"
 
 // live opens the hub that runs: nothing waits at one that does not.
 func (r *reach) live(ctx context.Context) (*client, error) {
+	return r.alive(ctx, "nothing waits for an approval")
+}
+
+// alive opens the hub that runs; so is what follows if there is none.
+func (r *reach) alive(ctx context.Context, so string) (*client, error) {
 	c, cfg, _, err := r.find(ctx)
 	switch {
 	case c != nil || err != nil:
 		return c, err
 	}
-	return nil, failed(exitUnreachable, "Start it with `stoa serve`, or name it with --hub.", "no hub runs on %s, so nothing waits for an approval", cfg.Data)
+	return nil, failed(exitUnreachable, "Start it with `stoa serve`, or name it with --hub.", "no hub runs on %s, so %s", cfg.Data, so)
 }
 
 // approvalsPage is what the hub tells of approvals.

@@ -42,6 +42,8 @@ type grammar struct {
 	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
 	Console   consoleCmd   `cmd:"" help:"Open the web console of the hub that runs on the data folder."`
 	Errors    errorsCmd    `cmd:"" help:"Show what went wrong, also before the hub was started."`
+	Events    eventsCmd    `cmd:"" help:"Show what happens in the hub, as it happens: calls, servers, sessions, runs, errors."`
+	Trace     traceCmd     `cmd:"" help:"Show one trace as a tree of what was called for what."`
 	Doctor    doctorCmd    `cmd:"" help:"Examine the servers as a client would, and say what to do."`
 	Logs      logsCmd      `cmd:"" help:"Show the hub's log files, also when it does not run."`
 	Config    configCmd    `cmd:"" help:"Check or show the configuration, or print its schema."`
