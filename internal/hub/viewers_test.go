@@ -2,10 +2,13 @@ package hub_test
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -20,7 +23,8 @@ import (
 const viewerBytes = 256 << 10
 
 // Fifty watch and take nothing of what they are sent: all calls are answered,
-// and the hub holds no more for them than the bound.
+// and the hub holds no more for them than the bound. When they send rubbish, it
+// cuts them off and has its memory back.
 func TestStalledViewersAreBounded(t *testing.T) {
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}}, HTTP: peer.HTTP{JSON: true}})
 	h := hubtest.New(t, hubtest.HTTP("up", up.URL))
@@ -47,8 +51,9 @@ func TestStalledViewersAreBounded(t *testing.T) {
 	calls(2200)
 	before := live()
 	const viewers = 50
+	var all []net.Conn
 	for range viewers {
-		stalled(t, h)
+		all = append(all, stalled(t, h))
 	}
 	for _, most := range []int64{viewers * viewerBytes, viewers * viewerBytes / 2} {
 		calls(2200)
@@ -59,6 +64,18 @@ func TestStalledViewersAreBounded(t *testing.T) {
 			t.Errorf("the hub holds %d KiB more with %d viewers; %d is the most", grown>>10, viewers, most>>10)
 		}
 		before = now // once they are stalled, more calls make it no more; the log of this test grows
+	}
+	for _, conn := range all {
+		_, _ = conn.Write(bytes.Repeat([]byte("\x89\x84\x00\x00\x00\x00ping"), 2000)) // the hub may be gone before the end
+	}
+	calls(100)
+	for i, conn := range all {
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("viewer %d is still there, whatever it says", i)
+		}
+	}
+	if now := live(); now > before {
+		t.Errorf("the hub holds %d KiB more after the viewers have gone", (now-before)>>10)
 	}
 }
 
@@ -85,7 +102,7 @@ func live() uint64 {
 
 // stalled opens a socket of one who watches, and takes nothing but the hub's
 // consent.
-func stalled(t *testing.T, h *hubtest.Hub) {
+func stalled(t *testing.T, h *hubtest.Hub) net.Conn {
 	t.Helper()
 	address := strings.TrimPrefix(h.URL, "http://")
 	conn, err := net.Dial("tcp", address)
@@ -107,4 +124,5 @@ func stalled(t *testing.T, h *hubtest.Hub) {
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("watch: %v %v", resp, err)
 	}
+	return conn
 }
