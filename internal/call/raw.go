@@ -78,15 +78,20 @@ func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
 	if raw != nil {
 		o.Tap = tapTo(raw)
 	}
+	if o.Method == methodListen { // it may be open for days
+		started := r
+		started.Type = event.CallStarted
+		d.events.Emit(started)
+	}
 	began := time.Now()
 	return func(resp mcp.Response, err error) {
 		switch {
 		case err != nil:
 			f := fault.Of(err)
-			r.Kind, r.Level = f.Kind.String(), event.Warning
+			r.Kind, r.Level = f.Kind.String(), missing(o.Method)
 			raw.Add(exchange.Fault, "", f.Wire(true))
 		case resp.Error != nil:
-			r.Kind, r.Level = obs.ToolError, event.Warning
+			r.Kind, r.Level = obs.ToolError, missing(o.Method)
 		}
 		took := time.Since(began)
 		r.Bytes, r.TookUS = len(resp.Result), took.Microseconds()
@@ -95,14 +100,43 @@ func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
 	}
 }
 
+const methodListen = "subscriptions/listen"
+
+// missing is how important it is that a request of the hub's own got no result.
+// That is the usual end of a stream, and how servers of the legacy era answer
+// the question for their era.
+func missing(method string) string {
+	if method == methodListen || method == "server/discover" {
+		return event.Debug
+	}
+	return event.Warning
+}
+
 // Heard tells those who watch of a notification that belongs to no request.
 func (d *Door) Heard(upstream, method string, params []byte) {
+	d.Aside(upstream, mcp.Aside{Method: method, Params: params})
+}
+
+// Aside tells those who watch of a message that belongs to no request, and
+// keeps it.
+func (d *Door) Aside(upstream string, a mcp.Aside) {
 	if d.events == nil || !d.events.Watched() {
 		return
 	}
-	r := event.Record{Type: event.CallHeard, Level: event.Debug, Call: d.names.next(), Upstream: upstream, Tool: method, Method: method, Bytes: len(params)}
+	r := event.Record{Type: event.CallHeard, Level: event.Debug, Call: d.names.next(), Upstream: upstream, Tool: a.Method, Method: a.Method, Bytes: len(a.Params)}
+	if a.Sent {
+		r.Type = event.CallSaid
+	}
 	raw := d.raw.Begin(headOf(&r))
-	raw.Add(exchange.Notification, method, params)
+	switch {
+	case a.Sent:
+		raw.Add(exchange.Request, a.Method, a.Params)
+	case a.Answer != nil:
+		raw.Add(exchange.Question, a.Method, a.Params)
+		raw.Add(exchange.Answer, a.Method, a.Answer)
+	default:
+		raw.Add(exchange.Notification, a.Method, a.Params)
+	}
 	raw.End("", 0)
 	d.events.Emit(r)
 }

@@ -177,7 +177,8 @@ func (h *Hub) openDomain(Options) error {
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
-		OnAsk: func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) }})
+		OnAsk:   func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) },
+		OnAside: func(upstream string, a mcp.Aside) { h.door.Aside(upstream, a) }})
 	h.opened(func() {
 		h.cat.Close()
 		h.pool.Close()

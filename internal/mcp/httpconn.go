@@ -362,6 +362,7 @@ func (c *HTTPConn) Notify(ctx context.Context, method string, params []byte) err
 	if c.Era() == Modern {
 		return nil // the era defines no notifications from clients over HTTP
 	}
+	c.flight.opts.Aside(Aside{Sent: true, Method: method, Params: params})
 	return c.send(ctx, wire.AppendRequest(nil, nil, method, params), c.headers(nil, method))
 }
 

@@ -371,25 +371,32 @@ func (p *pending) put(ctx context.Context, what Capability, method string, param
 	return p.stream.Ask(ctx, method, params)
 }
 
+// refuse answers a request of the server with an error, and tells of it.
+func (f *inflight) refuse(m *wire.Message, id []byte, why error, reply func(id []byte, resp Response, err error)) {
+	f.opts.Aside(Aside{Method: m.Method, Params: m.Params, Answer: fault.Of(why).Wire(false)})
+	reply(id, Response{}, why)
+}
+
 // request answers a request of the server by reply. on is as above.
 func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, resp Response, err error)) {
 	id := clone(m.ID)
 	what, known := Asks(m.Method, m.Params)
 	switch {
 	case m.Method == "ping":
+		f.opts.Aside(Aside{Method: m.Method, Params: m.Params, Answer: []byte("{}")})
 		reply(id, Response{Result: []byte("{}")}, nil)
 		return
 	case !known:
-		reply(id, Response{}, unknownMethod(m.Method, LegacyVersion))
+		f.refuse(m, id, unknownMethod(m.Method, LegacyVersion), reply)
 		return
 	}
 	if what == Sampling && f.refusesSampling() {
-		reply(id, Response{}, errNoSampling)
+		f.refuse(m, id, errNoSampling, reply)
 		return
 	}
 	if on = f.asked(on, what); on == nil {
 		f.opts.Refused(m.Method)
-		reply(id, Response{}, fault.New(fault.MissingCapability, m.Method, "no single running call belongs to a client that can answer this"))
+		f.refuse(m, id, fault.New(fault.MissingCapability, m.Method, "no single running call belongs to a client that can answer this"), reply)
 		return
 	}
 	method, params := m.Method, clone(m.Params)

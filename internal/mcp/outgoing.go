@@ -262,6 +262,9 @@ type ConnOptions struct {
 	// Note is called with each notification that belongs to no request. It
 	// must not block.
 	Note func(method string, params []byte)
+	// Aside is told of each message that belongs to no request of ours; nil for
+	// nobody. It must not block, and the bytes are valid until it returns.
+	Aside func(Aside)
 	// Refused is called when a request of the server could not be attributed
 	// to one call, with the method.
 	Refused func(method string)
@@ -270,12 +273,25 @@ type ConnOptions struct {
 	Panicked func(v any, stack []byte)
 }
 
+// Aside is a message that belongs to no request of ours: a notification that was
+// sent, or a request of the server that the connection answered by itself. What
+// the server notifies is told by ConnOptions.Note.
+type Aside struct {
+	Sent   bool // by us
+	Method string
+	Params []byte
+	Answer []byte // to a request: the result, or the error
+}
+
 func (o *ConnOptions) defaults() {
 	if o.MessageBytes == 0 {
 		o.MessageBytes = 10 << 20
 	}
 	if o.Note == nil {
 		o.Note = func(string, []byte) {}
+	}
+	if o.Aside == nil {
+		o.Aside = func(Aside) {}
 	}
 	if o.Refused == nil {
 		o.Refused = func(string) {}

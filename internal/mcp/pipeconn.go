@@ -139,6 +139,7 @@ func (c *PipeConn) send(ctx context.Context, p *pending, build func([]byte) []by
 }
 
 func (c *PipeConn) Notify(ctx context.Context, method string, params []byte) error {
+	c.flight.opts.Aside(Aside{Sent: true, Method: method, Params: params})
 	return c.send(ctx, nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, method, params) })
 }
 

@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -203,8 +205,13 @@ func TestPipeConnAttribution(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var refused []string
-				c, f := pipeTo(t, ConnOptions{Refused: func(method string) { refused = append(refused, method) }}, nil)
+				var refused, told []string
+				c, f := pipeTo(t, ConnOptions{
+					Refused: func(method string) { refused = append(refused, method) },
+					Aside: func(a Aside) {
+						told = append(told, fmt.Sprintf("%s %v %v", a.Method, a.Sent, bytes.Contains(a.Answer, []byte(`"code"`))))
+					},
+				}, nil)
 				ctx, cancel := context.WithCancel(t.Context())
 				var calls []*outcome
 				for _, o := range tc.running {
@@ -222,6 +229,13 @@ func TestPipeConnAttribution(t *testing.T) {
 				}
 				f.say(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 				f.got(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+				want := []string{tc.method + " false true", "ping false false"}
+				if tc.answer {
+					want = want[1:] // the client answers, and that belongs to its call
+				}
+				if !slices.Equal(told, want) {
+					t.Errorf("told of %q", told)
+				}
 				cancel()
 				f.hangUp()
 				for _, call := range calls {

@@ -81,6 +81,7 @@ func (u *Upstream) raw() (mcp.Conn, *process, error) {
 	opts := mcp.ConnOptions{
 		MessageBytes: u.opts.MessageBytes,
 		Note:         u.note,
+		Aside:        func(a mcp.Aside) { u.pool.onAside(u.opts.Name, a) },
 		Refused: func(method string) {
 			u.health("unattributed", "a %s request of the server could not be attributed to one call and was refused; `sharing: session` gives each client a connection of its own", method)
 		},
@@ -128,11 +129,22 @@ func (u *Upstream) shake(ctx context.Context, conn mcp.Conn, era mcp.Era, caps [
 	if era == mcp.Modern {
 		ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
 		defer cancel()
-		return mcp.Discover(ctx, conn)
+		return mcp.Discover(ctx, shaking{conn, u})
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
 	defer cancel()
-	return mcp.Initialize(ctx, conn, caps, nil)
+	return mcp.Initialize(ctx, shaking{conn, u}, caps, nil)
+}
+
+// shaking is a connection during its handshake, which is told of as all requests
+// of the hub's own are.
+type shaking struct {
+	mcp.Conn
+	u *Upstream
+}
+
+func (s shaking) Call(ctx context.Context, o *mcp.Outgoing) (mcp.Response, error) {
+	return s.u.tellOf(ctx, s.Conn, o)
 }
 
 var (
@@ -150,7 +162,7 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 		return nil, err
 	}
 	pctx, cancel := context.WithTimeoutCause(ctx, u.opts.Probe, errSilent)
-	hello, err := mcp.Discover(pctx, conn)
+	hello, err := mcp.Discover(pctx, shaking{conn, u})
 	cancel()
 	if err == nil {
 		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, speaks: hello.Eras(), born: time.Now(), listen: make(chan struct{}, 1)}, nil

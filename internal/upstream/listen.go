@@ -48,7 +48,7 @@ func (u *Upstream) listen(ctx context.Context, l *link, missed func()) {
 			on.close()
 			on = nil
 		}
-		next := hear(ctx, l, params)
+		next := u.hear(ctx, l, params)
 		next.uris = uris
 		opened := next.awaitOpen(ctx)
 		covered := on.alive()
@@ -179,12 +179,12 @@ type hearing struct {
 	ended  chan struct{}
 }
 
-func hear(ctx context.Context, l *link, params []byte) *hearing {
+func (u *Upstream) hear(ctx context.Context, l *link, params []byte) *hearing {
 	h := &hearing{began: time.Now(), params: params, opened: make(chan struct{}), ended: make(chan struct{})}
 	ctx, h.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(h.ended)
-		resp, _ := l.conn.Call(ctx, &mcp.Outgoing{Method: "subscriptions/listen", Raw: params, Fields: wire.Members(params), Stream: &acknowledged{opened: h.opened}, Tasks: bytes.Contains(params, []byte(`"taskIds"`))})
+		resp, _ := u.ask(ctx, l, &mcp.Outgoing{Method: "subscriptions/listen", Raw: params, Fields: wire.Members(params), Stream: &acknowledged{opened: h.opened, u: u}, Tasks: bytes.Contains(params, []byte(`"taskIds"`))})
 		resp.Release()
 	}()
 	return h
@@ -229,11 +229,15 @@ func (h *hearing) close() {
 type acknowledged struct {
 	once   sync.Once
 	opened chan struct{}
+	u      *Upstream
 }
 
-func (a *acknowledged) Notify(string, []byte) { a.once.Do(func() { close(a.opened) }) }
-func (a *acknowledged) Flush()                {}
-func (a *acknowledged) CanAsk() bool          { return false }
+func (a *acknowledged) Notify(method string, params []byte) {
+	a.u.pool.onAside(a.u.opts.Name, mcp.Aside{Method: method, Params: params})
+	a.once.Do(func() { close(a.opened) })
+}
+func (a *acknowledged) Flush()       {}
+func (a *acknowledged) CanAsk() bool { return false }
 func (a *acknowledged) Ask(ctx context.Context, method string, params []byte) (mcp.Response, error) {
 	return mcp.Discard.Ask(ctx, method, params)
 }

@@ -20,6 +20,7 @@ type Pool struct {
 	onState func(Transition)
 	onNote  func(string, Health)
 	onAsk   func(string, *mcp.Outgoing) func(mcp.Response, error)
+	onAside func(string, mcp.Aside)
 
 	created, reused, reaped, unhealthy atomic.Int64
 
@@ -48,6 +49,9 @@ type PoolOptions struct {
 	// OnAsk is told of each request that the hub makes for itself before it is
 	// sent, and returns who is told of its answer, or nil.
 	OnAsk func(upstream string, o *mcp.Outgoing) func(mcp.Response, error)
+	// OnAside is told of each message that belongs to no request, but for those
+	// that Hear tells of. It must not block.
+	OnAside func(upstream string, a mcp.Aside)
 }
 
 func (o *PoolOptions) defaults() {
@@ -63,12 +67,15 @@ func (o *PoolOptions) defaults() {
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
 	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
-	p.onState, p.onNote, p.onAsk = o.OnState, o.OnHealth, o.OnAsk
+	p.onState, p.onNote, p.onAsk, p.onAside = o.OnState, o.OnHealth, o.OnAsk, o.OnAside
 	if p.onState == nil {
 		p.onState = func(Transition) {}
 	}
 	if p.onNote == nil {
 		p.onNote = func(string, Health) {}
+	}
+	if p.onAside == nil {
+		p.onAside = func(string, mcp.Aside) {}
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(p.reap)
@@ -90,11 +97,16 @@ func (p *Pool) Add(opts Options) (*Upstream, error) {
 
 // ask sends a request that the hub makes for itself.
 func (u *Upstream) ask(ctx context.Context, l *link, o *mcp.Outgoing) (mcp.Response, error) {
+	return u.tellOf(ctx, l.conn, o)
+}
+
+// tellOf sends a request of the hub's own and tells of it.
+func (u *Upstream) tellOf(ctx context.Context, conn mcp.Conn, o *mcp.Outgoing) (mcp.Response, error) {
 	var done func(mcp.Response, error)
 	if u.pool.onAsk != nil {
 		done = u.pool.onAsk(u.opts.Name, o)
 	}
-	resp, err := l.conn.Call(ctx, o)
+	resp, err := conn.Call(ctx, o)
 	if done != nil {
 		done(resp, err)
 	}

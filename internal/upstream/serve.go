@@ -186,6 +186,10 @@ func (u *Upstream) changeSubscription(ctx context.Context, method, uri string) e
 // note takes a notification of the server that belongs to no request.
 func (u *Upstream) note(method string, params []byte) {
 	switch method {
+	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged:
+		u.pool.onAside(u.opts.Name, mcp.Aside{Method: method, Params: params})
+	}
+	switch method {
 	case mcp.NoteToolsChanged:
 		u.said(catalog.Which{Tools: true})
 		u.markDirty(catalog.Tool)
