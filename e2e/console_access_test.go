@@ -42,6 +42,12 @@ func (f furnished) views() []view {
 		{"context-value", "context/work/report", `document.querySelector('[data-testid=preview] .json') && document.querySelector('[data-testid=used-by]')`, `document.querySelector('[data-testid=edit]').click(); while (!document.querySelector('[data-testid=editor]')) await new Promise((r) => setTimeout(r, 20));`},
 		{"plans", "plans", `document.querySelectorAll('main tbody tr').length >= 2`, ""},
 		{"plan-new", "plans/new", `document.querySelector('[data-testid=plan-text]')`, ""},
+		{"plan-form", "plans/new?published=restock", `document.querySelectorAll('main .form :is(input, select, textarea)').length >= 3`, `document.querySelector('[data-testid=options]').click(); document.querySelector('[data-testid=publishing]').click();`},
+		{"plan-problems", "plans/new", `document.querySelector('[data-testid=import]')`, bring(brokenPlan, "check", "problems")},
+		{"plan-broken", "plans/new", `document.querySelector('[data-testid=import]')`, bring(`{"steps": [{"id": "one",]}`, "", "broken")},
+		{"plan-file", "plans/new", `document.querySelector('[data-testid=import]')`, bring(f.exported, "look", "from-file")},
+		{"plan-compare", "plans/compare?a=" + f.other + "&b=" + f.run, `document.querySelectorAll('[data-testid=difference]').length >= 2`, ""},
+		{"plan-compare-none", "plans/compare", `document.querySelector('main .empty') && document.querySelectorAll('[data-testid=side-a] option').length > 2`, ""},
 		{"plan-graph", "plans/" + f.run + "?step=price", `document.querySelectorAll('[data-testid=node]').length === 4 && document.querySelector('[data-testid=step-panel]')`, ""},
 		{"plan-timeline", "plans/" + f.run + "?view=timeline", `document.querySelector('[data-testid=timeline]')`, ""},
 		{"plan-table", "plans/" + f.run + "?view=table", `document.querySelectorAll('main tbody tr').length === 4`, ""},
@@ -59,6 +65,32 @@ func (f furnished) views() []view {
 		{"settings", "settings", `document.querySelectorAll('main tbody tr').length > 20 && document.querySelector('[data-testid=switch-shop]')`, ""},
 		{"settings-set", "settings?set=yes", `document.querySelector('main').innerText.includes('servers.shop')`, ""},
 	}
+}
+
+// brokenPlan has several things wrong with it, each at a place of its own.
+const brokenPlan = `{
+  "title": "Restock",
+  "steps": [
+    {"id": "stock", "tool": "shop__nothing"},
+    {"id": "stock", "tool": "shop__find", "after": ["nowhere"], "args": {"words": "@never.text"}}
+  ]
+}`
+
+// bring chooses a file as a person does, clicks what is named then, if anything, and waits for what comes of it.
+func bring(text, click, comes string) string {
+	wait := func(id string) string {
+		return `while (!document.querySelector(` + quoted(by(id)) + `)) await new Promise((r) => setTimeout(r, 20));`
+	}
+	script := `const files = new DataTransfer();
+		files.items.add(new File([` + quoted(text) + `], 'restock.json'));
+		const box = document.querySelector('[data-testid=import]');
+		box.files = files.files;
+		box.dispatchEvent(new Event('change', {bubbles: true}));
+		while (!document.querySelector('[data-testid=plan-text]').value) await new Promise((r) => setTimeout(r, 20));`
+	if click != "" {
+		script += wait(click) + `document.querySelector(` + quoted(by(click)) + `).click();`
+	}
+	return script + wait(comes)
 }
 
 // TestConsoleAccess opens every view of the console by its address alone and holds it to WCAG 2 AA, light, dark and narrow;

@@ -16,6 +16,7 @@ import (
 type furnished struct {
 	hub
 	task, run, failure string
+	other, exported    string // a run to its end, and the journal of it
 }
 
 // shopSpec is a server as people have them.
@@ -60,7 +61,8 @@ func furnish(t *testing.T, set toolset) furnished {
 	}
 	c.furnishSessions(t)
 	f.task = c.furnishTasks(t)
-	f.run = c.furnishPlans(t)
+	f.other, f.run = c.furnishPlans(t)
+	f.exported = string(c.api(t, "GET", "/api/v1/runs/"+f.other+"/journal", ""))
 	c.furnishChat(t, filepath.Join(folder, "todo.md"))
 	f.failure = c.furnishErrors(t)
 	weather.Kill()
@@ -116,25 +118,32 @@ func (c console) furnishTasks(t *testing.T) (done string) {
 	return done
 }
 
-// furnishPlans runs a plan to its end, and another to a pause, which it returns.
-func (c console) furnishPlans(t *testing.T) string {
+// furnishPlans publishes a plan, runs it to its end, and again to a pause.
+func (c console) furnishPlans(t *testing.T) (ended, paused string) {
 	t.Helper()
-	const plan = `{"title":"Restock","steps":[
+	const plan = `{"title":"Restock","inputs":[
+		{"name":"article","schema":{"type":"string"},"description":"What is bought.","default":"tea"},
+		{"name":"pieces","schema":{"type":"integer","minimum":1},"description":"How many of it.","default":12},
+		{"name":"urgent","schema":{"type":"boolean"},"default":false}],"steps":[
 		{"id":"stock","tool":"shop__count"},
-		{"id":"offers","tool":"shop__find","args":{"words":"tea"}},
+		{"id":"offers","tool":"shop__find","args":{"words":"@article"}},
 		{"id":"price","tool":"shop__find","after":["stock","offers"],"args":{"words":"price of tea"}},
 		{"id":"order","tool":"shop__order","after":["price"],"args":{"title":"Tea","size":"big"}}]}`
-	c.api(t, "POST", "/api/v1/runs", `{"plan":`+plan+`,"session":"work"}`)
-	var begun struct{ Run struct{ ID string } }
-	if err := json.Unmarshal(c.api(t, "POST", "/api/v1/runs", `{"plan":`+plan+`,"session":"work","paused":true}`), &begun); err != nil {
-		t.Fatal(err)
+	c.api(t, "PUT", "/api/v1/plans/restock", plan)
+	begin := func(more string) string {
+		var begun struct{ Run struct{ ID string } }
+		if err := json.Unmarshal(c.api(t, "POST", "/api/v1/runs", `{"plan":`+plan+`,"session":"work",`+more+`}`), &begun); err != nil {
+			t.Fatal(err)
+		}
+		return begun.Run.ID
 	}
-	at := "/api/v1/runs/" + begun.Run.ID
-	c.api(t, "POST", at+"/run_to", `{"step":"order"}`)
-	eventually(t, "the run waits before its last step", func() bool {
-		return strings.Contains(string(c.api(t, "GET", at, "")), `"status":"paused"`) && strings.Contains(string(c.api(t, "GET", at, "")), `"done":3`)
+	ended, paused = begin(`"inputs":{}`), begin(`"inputs":{"article":"cups"},"paused":true`)
+	c.api(t, "POST", "/api/v1/runs/"+paused+"/run_to", `{"step":"order"}`)
+	eventually(t, "one run is over and the other waits before its last step", func() bool {
+		first, second := string(c.api(t, "GET", "/api/v1/runs/"+ended, "")), string(c.api(t, "GET", "/api/v1/runs/"+paused, ""))
+		return strings.Contains(first, `"status":"done"`) && strings.Contains(second, `"status":"paused"`) && strings.Contains(second, `"done":3`)
 	})
-	return begun.Run.ID
+	return ended, paused
 }
 
 // furnishChat has a conversation of a few turns.
@@ -168,12 +177,7 @@ func (c console) furnishErrors(t *testing.T) (id string) {
 // waiting makes a call that waits for a person, until the test ends.
 func (c console) waiting(t *testing.T, path, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+c.hub.address+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	request.Header.Set("Content-Type", "application/json")
+	request := c.request(t, "POST", path, body).WithContext(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,12 +15,7 @@ import (
 func (c console) shopCall(t *testing.T, tool string) <-chan string {
 	t.Helper()
 	answer := make(chan string, 1)
-	request, err := http.NewRequest("POST", "http://"+c.hub.address+"/api/tools/"+tool, strings.NewReader(`{"why":"<i>me</i>"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	request.Header.Set("Content-Type", "application/json")
+	request := c.request(t, "POST", "/api/tools/"+tool, `{"why":"<i>me</i>"}`)
 	go func() {
 		response, err := client.Do(request)
 		if err != nil {

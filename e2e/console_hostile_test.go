@@ -97,6 +97,7 @@ func startHostile(t *testing.T, set toolset) hostileHub {
 	}
 	up := server{Command: "/bin/sh", Args: append([]string{"-c", `cat '` + noise + `' >&2; exec "$0" "$@"`, command}, args...), Env: env}
 	h := startHub(t, set, map[string]server{"up": up}, map[string]any{
+		"agents":  map[string]any{"told": map[string]any{"description": strings.ReplaceAll(allHostile, "${", "$${")}},
 		"log":     map[string]any{"level": "debug"},
 		"modules": map[string]any{"file": map[string]any{"roots": []string{dir}}},
 		"models":  map[string]any{"default": "told", "told": map[string]any{"provider": "script", "pace": "0ms"}},
@@ -114,23 +115,23 @@ func (b *hostileHub) fill(t *testing.T, file string) {
 	all := string(mustJSON(allHostile))
 	b.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"bad","description":`+all+`,"data":`+string(mustJSON(map[string]any{allHostile: allHostile, "text": allHostile}))+`}`)
 	b.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"text","data":`+all+`}`)
-	b.ask(t, "POST", "/api/tools/context_add?session="+url.QueryEscape(hostiles[0].text), `{"name":"v","data":1}`)
 	for i, h := range hostiles {
-		b.ask(t, "POST", fmt.Sprint("/api/tools/up__no", i), `{}`)
-		b.ask(t, "POST", fmt.Sprint("/api/tools/up__rude", i), string(mustJSON(map[string]any{h.text: h.text})))
-		b.ask(t, "POST", "/api/tools/up__"+url.PathEscape(h.text), `{}`)
+		b.fails(t, http.StatusOK, fmt.Sprint("/api/tools/up__no", i), `{}`, `"TOOL_ERROR"`)
+		b.fails(t, http.StatusOK, fmt.Sprint("/api/tools/up__rude", i), string(mustJSON(map[string]any{h.text: h.text})), `"TOOL_ERROR"`)
 		b.tell(t, fmt.Sprint("evil", i), "echo "+h.text)
 		b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": fmt.Sprint("up__rude", i), "arguments": map[string]any{h.text: h.text}})))
 	}
 	b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": "up__odd0", "arguments": map[string]any{hostiles[0].text: hostiles[0].text}})))
-	b.ask(t, "POST", "/api/tools/up__grow", `{}`)
-	b.ask(t, "POST", "/api/tools/up__crash", `{}`)
+	b.refused(t)
+	b.callAll(t)
+	b.api(t, "POST", "/api/tools/up__grow", `{}`)
+	b.fails(t, http.StatusBadGateway, "/api/tools/up__crash", `{}`, `"UPSTREAM_LOST"`)
 	b.tell(t, "evil", "call file_read path="+file)
 	b.tell(t, "evil", "call up__rude0 "+string(mustJSON(map[string]any{hostiles[0].text: allHostile})))
 	var begun struct{ Run struct{ ID string } }
 	plan := mustJSON(map[string]any{"plan": map[string]any{"title": allHostile[:200], "steps": []any{
-		map[string]any{"id": "first", "tool": "up__rude0", "retries": 0, "args": map[string]any{"x": allHostile}},
-		map[string]any{"id": "second", "tool": "up__odd0", "after": []string{"first"}, "args": map[string]any{hostiles[0].text: allHostile}}}}})
+		map[string]any{"id": "first", "title": allHostile[:200], "tool": "up__rude0", "retries": 0, "args": map[string]any{"x": allHostile}},
+		map[string]any{"id": "second", "title": hostiles[7].text, "tool": "up__odd0", "after": []string{"first"}, "args": map[string]any{hostiles[0].text: allHostile}}}}})
 	if err := json.Unmarshal(b.api(t, "POST", "/api/v1/runs", string(plan)), &begun); err != nil {
 		t.Fatal(err)
 	}
@@ -152,12 +153,85 @@ func (b *hostileHub) fill(t *testing.T, file string) {
 	})
 }
 
+// fails makes a call that must not go well, and looks at what is said.
+func (b *hostileHub) fails(t *testing.T, status int, path, body, says string) {
+	t.Helper()
+	got, answer := b.answer(t, "POST", path, body)
+	if got != status || !strings.Contains(string(answer), says) {
+		t.Errorf("%.60q: %d %.600s, want %d and %s", path, got, answer, status, says)
+	}
+}
+
+// callAll calls the tools whose names are the texts, by the names by which they are offered, and also as tasks by
+// names that nothing has.
+func (b *hostileHub) callAll(t *testing.T) {
+	t.Helper()
+	var page struct{ Tools []struct{ Name, Tool string } }
+	if err := json.Unmarshal(b.api(t, "GET", "/api/v1/tools?upstream=up&limit=500", ""), &page); err != nil {
+		t.Fatal(err)
+	}
+	called := 0
+	for _, one := range page.Tools {
+		if slices.ContainsFunc(hostiles, func(h struct{ name, text string }) bool { return h.text == one.Tool }) {
+			b.api(t, "POST", "/api/tools/"+one.Name, `{}`)
+			called++
+		}
+	}
+	if called < len(hostiles)-1 { // a name can be too long to be offered
+		t.Errorf("only %d of the tools are offered: %+v", called, page.Tools)
+	}
+	for _, h := range hostiles {
+		b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": h.text})))
+	}
+}
+
+// refused tries the texts as names, none of which the hub takes.
+func (b *hostileHub) refused(t *testing.T) {
+	t.Helper()
+	eventually(t, "no conversation has such a name", func() bool {
+		status, answer := b.answer(t, "POST", "/api/chat", string(mustJSON(map[string]any{"sessionId": hostiles[0].text, "text": "echo x"})))
+		return status == http.StatusBadRequest && strings.Contains(string(answer), "is no name of a session")
+	})
+	for _, h := range hostiles {
+		text, path, value := string(mustJSON(h.text)), url.PathEscape(h.text), url.QueryEscape(h.text)
+		step := `{"plan":{"steps":[{"id":` + text + `,"tool":"up__odd0"}]},"dryRun":true}`
+		for _, one := range []struct {
+			verb, path, body string
+			status           int
+			says             string
+		}{
+			{"POST", "/api/tools/context_add?session=" + value, `{"name":"v","data":1}`, 400, "is no name of a session"},
+			{"POST", "/api/tools/context_add?session=work", `{"name":` + text + `,"data":1}`, 200, "cannot be the name of a value"},
+			{"POST", "/api/tools/up__odd0?session=work&saveAs=" + value, `{}`, 400, "cannot be the name of a value"},
+			{"POST", "/api/tools/up__" + path, `{}`, 404, "UNKNOWN_TOOL"}, // a tool of that name is offered by another
+			{"GET", "/api/v1/tasks/" + path, "", 404, ""},
+			{"POST", "/api/v1/runs", step, 400, "/steps/0/id"},
+			{"POST", "/api/v1/runs", `{"plan":{"steps":[{"id":"a","tool":"up__odd0"}]},"session":` + text + `}`, 400, "is no name of a session"},
+			{"PUT", "/api/v1/plans/" + path, `{"steps":[{"id":"a","tool":"up__odd0"}]}`, 400, ""},
+			{"PUT", "/api/v1/modules/" + path, `{"on":false}`, 404, ""},
+		} {
+			if got, answer := b.answer(t, one.verb, one.path, one.body); got != one.status || !strings.Contains(string(answer), one.says) {
+				t.Errorf("%s %.60s as a name: %d %.600s, want %d and %q", h.name, one.path, got, answer, one.status, one.says)
+			}
+		}
+	}
+}
+
 // tell says something in a conversation; one who talks too fast is told to wait.
 func (b *hostileHub) tell(t *testing.T, session, text string) {
 	t.Helper()
 	eventually(t, "the hub listens", func() bool {
 		return b.ask(t, "POST", "/api/chat", string(mustJSON(map[string]any{"sessionId": session, "text": text}))) == http.StatusOK
 	})
+}
+
+// badNames is a plan whose steps have the texts as names.
+func badNames() any {
+	var steps []any
+	for _, h := range hostiles {
+		steps = append(steps, map[string]any{"id": h.text, "title": h.text, "tool": h.text, "after": []string{h.text + "?"}, "args": map[string]any{h.text: "@" + h.text}})
+	}
+	return map[string]any{"title": allHostile[:200], "steps": steps}
 }
 
 // views are where the texts are shown, and a word of what must be there.
@@ -168,12 +242,14 @@ func (b *hostileHub) views() []view {
 	esc := url.PathEscape(allHostile[:600]) // itself in the log once the call that waits is denied, which a slow machine lives to see
 	views := []view{
 		{path: "live", ready: says("up:rude0")}, {path: "live?search=" + esc, ready: says("record")},
-		{path: "tools?upstream=up", ready: says("pwned(1)")}, {path: "tools?filter=" + esc, ready: says("No tool")}, {path: "tools/" + esc, ready: says("pwned(1)")},
+		{path: "tools?upstream=up", ready: says("pwned(1)")}, {path: "tools?filter=absent" + esc, ready: says("No tool")}, {path: "tools/" + esc, ready: says("pwned(1)")},
 		{path: "servers", ready: says("up")}, {path: "servers/up", ready: says("pwned(1)")}, {path: "servers/" + esc, ready: says("pwned(1)")},
 		{path: "agents", ready: says("up:rude0")}, {path: "agents?upstream=" + esc, ready: says("no such tasks")}, {path: "agents/" + b.tasks[0], ready: says("up")},
 		{path: "context?search=" + esc, ready: says("No session")}, {path: "context/work", ready: says("pwned(1)")}, {path: "context/work/bad", ready: says("pwned(1)")},
 		{path: "context/work/text", ready: says("pwned(1)")}, {path: "context/" + esc, ready: says("pwned(1)")},
 		{path: "plans", ready: says("pwned(1)")}, {path: "plans/" + b.run, ready: says("pwned(1)")}, {path: "plans/" + b.run + "?step=first", ready: says("pwned(1)")},
+		{path: "plans/" + b.run + "?view=timeline&step=second", ready: says("gnp.exe")},
+		{path: "plans/new", ready: "document.querySelector('[data-testid=import]')", more: bring(string(mustJSON(badNames())), "check", "problems")},
 		{path: "plans/" + b.run + "?view=table", ready: says("first")}, {path: "plans/" + b.run + "?view=values", ready: says("pwned(1)")},
 		{path: "chat", ready: "document.querySelector('[data-testid=talk]')"}, {path: "chat/evil", ready: "document.querySelectorAll('[data-testid=call]').length === 2"},
 		{path: "chat/evil?view=trace", ready: says("pwned(1)")}, {path: "chat/evil?view=raw", ready: says("pwned(1)")},
@@ -183,6 +259,9 @@ func (b *hostileHub) views() []view {
 		{path: "settings", ready: says("servers.up.command")}, {path: "settings?search=" + esc, ready: says("No setting")}, {path: esc, ready: says("no such view")},
 	}
 	runs := "document.querySelector('[data-testid=run]').click(); while (!document.querySelector('[data-testid=result]')) await new Promise((r) => setTimeout(r, 20)); document.querySelector('[data-testid=as-rendered]').click();"
+	for _, task := range b.tasks[max(1, len(b.tasks)-3):] { // of tools that have such a name
+		views = append(views, view{path: "agents/" + task, ready: "document.querySelector('section.side .facts')"})
+	}
 	for i := range hostiles {
 		views = append(views, view{path: fmt.Sprint("tools/up__odd", i), ready: "document.querySelector('[data-testid=run]')", more: runs},
 			view{path: fmt.Sprint("chat/evil", i), ready: "document.querySelector('[data-testid=assistant]')"})
@@ -196,8 +275,7 @@ func TestConsoleHostile(t *testing.T) {
 	set := tools(t)
 	b := startHostile(t, set)
 	c := openConsole(t, b.hub, "")
-	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `window.hits = []; window.pwned = (n) => hits.push(n);
-		for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => { hits.push(name); return null; };`}))
+	c.watchHostile(t)
 	c.do(t, act(network.Enable, network.EnableParams{}))
 	requests := chromedp.Events(c.ctx, network.RequestWillBeSent)
 	foreign := make(chan []string, 1)
@@ -237,6 +315,15 @@ func TestConsoleHostile(t *testing.T) {
 	case <-time.After(browserDeadline):
 		t.Error("the browser does not tell what it asks for")
 	}
+}
+
+// watchHostile notes in every document from now on what hostile texts do.
+func (c console) watchHostile(t *testing.T) {
+	t.Helper()
+	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.hits = [];
+		window.pwned = (n) => hits.push(n);
+		for (const name of ['alert', 'confirm', 'prompt', 'print', 'open']) window[name] = () => { hits.push(name); return null; };`}))
 }
 
 // harmless opens what can be opened, moves over it, and looks whether anything came of it.

@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -373,11 +371,17 @@ func TestConsoleErrors(t *testing.T) {
 func TestConsoleErrorStack(t *testing.T) {
 	chromium(t)
 	h := hubtest.New(t)
-	h.Logs().Logger().Error("panic in a request", "action", "serve", "path", "/x", "err", "of the test", "stack", string(debug.Stack()))
-	c := openConsole(t, hub{address: strings.TrimPrefix(h.URL, "http://"), data: h.Data}, "errors")
+	h.Logs().Logger().Error("panic in a request", "action", "serve", "path", "/"+allHostile, "err", allHostile,
+		"stack", string(debug.Stack())+allHostile)
+	c := openConsole(t, hub{address: strings.TrimPrefix(h.URL, "http://"), data: h.Data}, "")
+	c.watchHostile(t)
+	c.visit(t, view{path: "errors", ready: "document.querySelector('[data-testid=error]')"})
+	c.harmless(t, "errors")
 	c.click(t, by("error"))
 	c.click(t, by("stack")+" summary")
 	c.until(t, `document.querySelector('[data-testid="stack"]').open && document.querySelector('[data-testid="stack"] pre').innerText.includes('TestConsoleErrorStack')`)
+	c.until(t, `document.querySelector('[data-testid="stack"] pre').innerText.includes('pwned(1)')`)
+	c.harmless(t, "the stack")
 }
 
 func TestConsoleLogs(t *testing.T) {
@@ -495,24 +499,4 @@ func TestConsoleSettings(t *testing.T) {
 		return false
 	})
 	c.until(t, `document.querySelector('[data-testid="switch-up"]').innerText === 'Switch on'`)
-}
-
-// ask asks the hub, past the browser, for what may be refused, and returns the status.
-func (c console) ask(t *testing.T, verb, path, body string) int {
-	t.Helper()
-	request, err := http.NewRequest(verb, "http://"+c.hub.address+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode
 }

@@ -109,22 +109,45 @@ func (c console) text(t *testing.T, selector string) string {
 // api asks the hub, past the browser.
 func (c console) api(t *testing.T, verb, path, body string) []byte {
 	t.Helper()
+	status, answer := c.answer(t, verb, path, body)
+	if status != http.StatusOK {
+		t.Fatalf("%s %s: %d: %s", verb, path, status, answer)
+	}
+	return answer
+}
+
+// ask does the same where the hub may refuse.
+func (c console) ask(t *testing.T, verb, path, body string) int {
+	t.Helper()
+	status, _ := c.answer(t, verb, path, body)
+	return status
+}
+
+// request is one to the hub by its owner.
+func (c console) request(t *testing.T, verb, path, body string) *http.Request {
+	t.Helper()
 	request, err := http.NewRequest(verb, "http://"+c.hub.address+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
+	return request
+}
+
+// answer is what the hub says to a request, whatever that is.
+func (c console) answer(t *testing.T, verb, path, body string) (int, []byte) {
+	t.Helper()
+	response, err := client.Do(c.request(t, verb, path, body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %s (%v): %s", verb, path, response.Status, err, answer)
+	if err != nil {
+		t.Fatalf("%s %s: %s: %v", verb, path, response.Status, err)
 	}
-	return answer
+	return response.StatusCode, answer
 }
 
 // screens keeps pictures of what is shown: light, dark, and on a narrow screen. The narrow one must not scroll sideways.

@@ -18,12 +18,3 @@ export function Sure({ what, label, onClick, testid }) {
   if (!asked) return html`<button type="button" class="danger" aria-label=${what} data-testid=${testid} onClick=${() => setAsked(true)}>${label}</button>`;
   return html`<span class="sure" ref=${yes} onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === 'Escape') setAsked(false); }}><${Button} danger aria-label=${`Yes, ${label.toLowerCase()}: ${what}, for good`} data-testid=${testid && testid + '-yes'} onClick=${async () => { await onClick(); setAsked(false); }}>Yes, ${label.toLowerCase()}<//> <button type="button" onClick=${() => setAsked(false)}>No</button></span>`;
 }
-
-/** Gives the person a file. @param {Blob} blob @param {string} name */
-export function save(blob, name) {
-  const a = document.createElement('a');
-  a.href = URL.createObjectURL(blob);
-  a.download = name;
-  a.click();
-  setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
-}

@@ -6,7 +6,8 @@ import { listen } from '../lib/events.js';
 import { Link, go, narrow } from '../lib/router.js';
 import { Page, Table, Trouble, Empty, useApi, Button, Search, Time, Copy, bytes, Pre, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
-import { Pager, Sure, save } from '../lib/more.js';
+import { Pager, Sure } from '../lib/more.js';
+import { save } from '../lib/save.js';
 import { Facts } from './servers.js';
 
 const size = 50; // rows of a page
@@ -70,7 +71,7 @@ function Value({ at, whose, session, name, to, back, query, gone, again }) {
   const v = data.value;
   const version = Number(query.version) || v.version;
   return html`<${Side} label=${name} back=${back} query=${{ principal: query.principal, search: query.search }}><header class="page"><h2>@${name}</h2><div class="actions"><${Copy} text=${'@' + name} label="Copy reference" /> <${Button} onClick=${edit} data-testid="edit">Edit<//>
-      <${Button} onClick=${async () => save(await (await ask(at + whose)).blob(), name + '.json')}>Download<//> <${Sure} what=${'Remove ' + name} label="Remove" onClick=${remove} testid="remove" /></div></header>
+      <${Button} onClick=${async () => save(name + '.json', await (await ask(at + whose)).blob())}>Download<//> <${Sure} what=${'Remove ' + name} label="Remove" onClick=${remove} testid="remove" /></div></header>
     <${Trouble} error=${error} />
     <${Facts} of=${[['Type', v.type], ['Is', v.summary], ['Size', bytes(v.size)], ['Version', String(v.version)], ['Stored', html`<${Time} at=${v.time} />`], ['By', v.by], ['From', v.origin?.tool], ['Description', v.description],
       ['Made with', v.origin?.used?.length ? v.origin.used.map((/** @type {any} */ u, /** @type {number} */ i) => html`${i ? ', ' : ''}<${Link} to=${to(u.name)} query=${{ principal: query.principal }}>@${u.name}<//> (version ${u.version})`) : '']]} />

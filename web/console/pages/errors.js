@@ -6,7 +6,8 @@ import { listen } from '../lib/events.js';
 import { Link, go, narrow, address } from '../lib/router.js';
 import { Page, Table, Trouble, Empty, useApi, Badge, Button, Time, Copy, Pre, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
-import { Pager, save } from '../lib/more.js';
+import { Pager } from '../lib/more.js';
+import { save } from '../lib/save.js';
 import { Facts } from './servers.js';
 
 const size = 50; // groups of a page
@@ -34,7 +35,7 @@ function Book({ id, query }) {
   const group = query.group ? ofKey(query.group) : null; // it may be on another page
   const own = useApi(group ? address('', { ...group, stacks: 'false' }).replace('/console/', '/api/v1/errors') : null, 5000);
   const shown = group ? own.data?.last || [] : last;
-  const take = async () => save(await (await ask('/api/v1/errors/export')).blob(), 'stoa-errors.ndjson');
+  const take = async () => save('stoa-errors.ndjson', await (await ask('/api/v1/errors/export')).blob());
   const actions = html`<${Link} to="errors/kind">All codes<//> <${Button} onClick=${take} data-testid="export">Export<//>`;
   return html`<${Page} title="Errors" actions=${actions}><${Trouble} error=${error} />
     ${data ? html`<${Groups} groups=${groups} chosen=${query.group} /><${Pager} offset=${offset} size=${size} total=${data.groupsTotal} />

@@ -3,7 +3,7 @@ import { html, useState, useEffect, useRef } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { narrow } from '../lib/router.js';
 import { Page, Trouble, Empty, Search, Badge } from '../lib/ui.js';
-import { save } from '../lib/more.js';
+import { save } from '../lib/save.js';
 import { plain } from '../lib/text.js';
 
 const kept = 2000;
@@ -71,7 +71,7 @@ export function Logs({ query }) {
   const { seen, setSeen } = useEnd();
   const end = () => scrollTo(0, document.documentElement.scrollHeight);
   useEffect(() => { if (follow && seen) end(); }, [logs, follow, seen]);
-  const take = () => save(new Blob(logs.map(({ n: _, ...l }) => JSON.stringify(l) + '\n'), { type: 'application/x-ndjson' }), 'stoa-log.ndjson');
+  const take = () => save('stoa-log.ndjson', logs.map(({ n: _, ...l }) => JSON.stringify(l) + '\n').join(''), 'application/x-ndjson');
   const level = html`<label>From <select data-testid="level" value=${query.level || ''} onChange=${(/** @type {any} */ e) => narrow({ level: e.target.value })}>
     <option value="">all levels</option>${levels.map((l) => html`<option value=${l}>${l}</option>`)}</select></label>`;
   return html`<${Page} title="Logs" actions=${html`${level}

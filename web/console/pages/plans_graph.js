@@ -3,6 +3,7 @@
 import { html, useMemo, useRef, useState, useEffect } from '../lib/html.js';
 import { layout, Graph } from 'dagre';
 import { links, breakInWords } from './plans_model.js';
+import { Scroll } from '../lib/ui.js';
 
 const width = 190, height = 50;
 
@@ -82,14 +83,15 @@ function Drawn({ plan, steps = [], breakpoints = [], at, selected, onStep, onBre
   const state = new Map(steps.map((s) => [s.id, s]));
   const breaks = new Map(breakpoints.map((b) => [b.step, breakpoints.filter((o) => o.step === b.step)]));
   const edges = useMemo(() => drawn.edges.map((e) => html`<polyline key=${e.key} class="edge" points=${e.points.map((/** @type {any} */ p) => p.x + ',' + p.y).join(' ')} />`), [drawn]);
+  const Box = onStep ? 'div' : Scroll; // steps that can be gone to by keys bring themselves into view
   const large = drawn.width > 700 || drawn.height > 600;
   return html`<div class="graph"><div class="bar"><span class="soft" id="graph-keys">${onStep ? 'Arrow keys move, Enter looks into a step' : `${plan.steps.length} steps`}${onBreak ? ', b sets or clears a breakpoint' : ''}.</span>
       ${large ? html`<button type="button" class="small" data-testid="fit" aria-pressed=${fit} onClick=${() => setFit(!fit)}>Whole</button>` : null}</div>
-    <div class="scroll drawing"><svg ref=${box} class=${'dag' + (fit ? ' fit' : '')} data-testid="dag" width=${fit ? undefined : drawn.width} height=${fit ? undefined : drawn.height}
+    <${Box} class="scroll drawing"><svg ref=${box} class=${'dag' + (fit ? ' fit' : '')} data-testid="dag" width=${fit ? undefined : drawn.width} height=${fit ? undefined : drawn.height}
       viewBox=${`0 0 ${drawn.width} ${drawn.height}`} role="group" aria-label=${`The plan as a graph of ${plan.steps.length} steps`} aria-describedby="graph-keys" onKeyDown=${key}>
     <g aria-hidden="true">${edges}</g>
     ${drawn.nodes.map((n) => html`<${Node} key=${n.id} node=${n} of=${drawn.nodes.length} state=${state.get(n.id)?.state || ''} note=${noteOf(state.get(n.id))} breaks=${(breaks.get(n.id) || []).map(breakInWords).join('; ')}
-      at=${at === n.id} selected=${selected === n.id} tab=${focus === n.id} onStep=${onStep} onBreak=${onBreak} onFocus=${setHere} />`)}</svg></div></div>`;
+      at=${at === n.id} selected=${selected === n.id} tab=${focus === n.id} onStep=${onStep} onBreak=${onBreak} onFocus=${setHere} />`)}</svg><//></div>`;
 }
 
 /** What else is to be known of a step in a run. @param {any} s */
@@ -110,9 +112,9 @@ function Node({ node, of, state, note, breaks, at, selected, tab, onStep, onBrea
     const label = [`${id}${step.title ? ', ' + step.title : ''}: ${tool}`, state || 'not run', note, at ? 'the run is paused here' : '', breaks && 'pauses ' + breaks,
       node.needs.length ? 'comes after ' + node.needs.slice(0, 8).join(', ') + (node.needs.length > 8 ? ` and ${node.needs.length - 8} more` : '') : 'comes first', `step ${node.n + 1} of ${of}`];
     return html`<g class=${['node', state, selected && 'selected', at && 'at'].filter(Boolean).join(' ')} data-testid="node" data-step=${id} data-state=${state} transform=${`translate(${node.x - width / 2} ${node.y - height / 2})`}
-      role=${onStep ? 'button' : 'img'} tabindex=${!onStep ? undefined : tab ? 0 : -1} aria-label=${label.filter(Boolean).join('; ')} aria-pressed=${onStep ? selected : undefined} aria-keyshortcuts=${onBreak ? 'Enter b' : 'Enter'}
+      role=${onStep ? 'button' : 'img'} tabindex=${!onStep ? undefined : tab ? 0 : -1} aria-label=${label.filter(Boolean).join('; ')} aria-pressed=${onStep ? selected : undefined} aria-keyshortcuts=${onBreak ? 'Enter b' : onStep ? 'Enter' : undefined}
       onFocus=${() => act.current.onFocus(id)}>
-      <g class="box" onClick=${() => { act.current.onFocus(id); act.current.onStep?.(id); }}><title>${step.title || id}</title><rect width=${width} height=${height} rx="8" />
+      <g class="box" onClick=${onStep ? () => { act.current.onFocus(id); act.current.onStep(id); } : undefined}><title>${step.title || id}</title><rect width=${width} height=${height} rx="8" />
         <text x="28" y="20" class="name">${cut(id, 22)}</text><text x="28" y="38" class="tool">${cut([state, note, tool].filter(Boolean).join(' · '), 27)}</text></g>
       ${onBreak || breaks ? html`<g class=${'break' + (breaks ? ' on' : '')} data-testid="break" data-step=${id} data-on=${!!breaks} aria-hidden="true" onClick=${() => act.current.onBreak?.(id)}>
         <title>${breaks ? 'Pauses ' + breaks : 'Pause before ' + id}</title><rect class="reach" width="26" height=${height} /><circle cx="14" cy="25" r="7" />${/(^|; )after /.test(breaks) ? html`<path d="M14 18a7 7 0 0 1 0 14z" class="half" />` : null}${breaks.includes(', if ') ? html`<text x="14" y="29" class="mark">?</text>` : null}</g>` : null}</g>`;

@@ -4,7 +4,8 @@ import { api, ask } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link, narrow, address } from '../lib/router.js';
 import { Page, Table, Trouble, useApi, Button, Search, Time, Badge, bytes } from '../lib/ui.js';
-import { Pager, Sure, save } from '../lib/more.js';
+import { Pager, Sure } from '../lib/more.js';
+import { save } from '../lib/save.js';
 
 const size = 50;
 
@@ -16,7 +17,7 @@ export function Sessions({ query }) {
   const of = (/** @type {any} */ s) => '/api/v1/sessions/' + encodeURIComponent(s.name);
   const whose = (/** @type {any} */ s) => '?principal=' + encodeURIComponent(s.principal);
   const end = async (/** @type {any} */ s) => { await api(of(s) + whose(s), { method: 'DELETE' }); again(); };
-  const take = async (/** @type {any} */ s) => save(await (await ask(of(s) + '/export' + whose(s))).blob(), s.name + '.json');
+  const take = async (/** @type {any} */ s) => save(s.name + '.json', await (await ask(of(s) + '/export' + whose(s))).blob());
   return html`<${Page} title="Sessions" actions=${html`<${Search} label="Search sessions" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v, offset: undefined })} data-testid="search" />`}>
     <${Trouble} error=${error} />${data ? html`<${Table} rows=${data.sessions} empty=${query.search ? 'No session has that in its name.' : 'No session holds anything yet.'} rowKey=${(/** @type {any} */ s) => s.principal + '/' + s.name} columns=${[
       { title: 'Name', render: (/** @type {any} */ s) => html`<${Link} to=${'context/' + encodeURIComponent(s.name)} query=${{ principal: s.principal }} data-testid=${'session-' + s.name}>${s.name}<//>${s.held ? html` <${Badge} kind="good">in use<//>` : null}` },
