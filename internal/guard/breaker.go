@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,15 +173,23 @@ type Breakers struct {
 // NewBreakers returns an empty set.
 func NewBreakers(opt Options) *Breakers { return &Breakers{opt: opt.withDefaults()} }
 
-// Open counts those that let nothing through.
-func (s *Breakers) Open() (n int) {
-	s.m.Range(func(_, b any) bool {
-		if b.(*Breaker).State() == Open {
-			n++
+// Open returns the keys of those that let nothing through, in order.
+func (s *Breakers) Open() (keys []string) {
+	s.Each(func(key string, b *Breaker) {
+		if b.State() == Open {
+			keys = append(keys, key)
 		}
-		return true
 	})
-	return n
+	slices.Sort(keys)
+	return keys
+}
+
+// State says what would happen to a call of key now. It makes no Breaker.
+func (s *Breakers) State(key string) State {
+	if b, ok := s.m.Load(key); ok {
+		return b.(*Breaker).State()
+	}
+	return Closed
 }
 
 // Of returns the Breaker of key. A call should ask once and keep it, so that

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
@@ -32,8 +33,9 @@ type toolRow struct {
 	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Builtin     bool           `json:"builtin,omitempty"`
-	Off         bool           `json:"off,omitempty"`   // its server is switched off
-	Stale       bool           `json:"stale,omitempty"` // its server is not connected; this is what it said last
+	Off         bool           `json:"off,omitempty"`     // its server is switched off
+	Stale       bool           `json:"stale,omitempty"`   // its server is not connected; this is what it said last
+	Breaker     guard.State    `json:"breaker,omitempty"` // open or half-open, where calls are kept from it
 	Calls       int64          `json:"calls"`
 	Failed      int64          `json:"failed"`
 	MeanUS      int64          `json:"mean_us"` // a moving average
@@ -64,6 +66,11 @@ func (h *Hub) toolRow(it *catalog.Item, snap *catalog.Snapshot, off map[string]b
 	row.Description, _ = wire.String(wire.Get(it.Shown, "description"))
 	if chars := []rune(row.Description); n > 0 && len(chars) > n {
 		row.Description = string(chars[:n]) + "…"
+	}
+	if u != nil {
+		if state := u.ToolBreaker(it.Name); state != guard.Closed {
+			row.Breaker = state
+		}
 	}
 	if l := snap.Of(it.Upstream); l != nil {
 		row.Stale = l.Stale

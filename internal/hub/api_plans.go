@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,11 +52,42 @@ func (h *Hub) runsOf(who *auth.Principal, q url.Values) ([]*plan.Run, error) {
 		of = who.Name
 	}
 	in := q.Get("session")
-	return h.plans.runs.All(func(s plan.Summary) bool { return (of == "" || s.Principal == of) && (in == "" || s.Session == in) }), nil
+	wanted, err := wantedRuns(q)
+	if err != nil {
+		return nil, err
+	}
+	return h.plans.runs.All(func(s plan.Summary) bool {
+		return (of == "" || s.Principal == of) && (in == "" || s.Session == in) && wanted(s)
+	}), nil
+}
+
+// wantedRuns reads how the runs are that are asked for: their statuses, and how
+// long ago those that are over may have ended.
+func wantedRuns(q url.Values) (func(plan.Summary) bool, error) {
+	var statuses []string
+	if text := q.Get("status"); text != "" {
+		statuses = strings.Split(text, ",")
+		for _, one := range statuses {
+			if all := plan.Statuses(); !slices.Contains(all, one) {
+				return nil, missing(fault.InvalidParams, "status", one, all)
+			}
+		}
+	}
+	var since time.Time
+	if text := q.Get("within"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return nil, fault.New(fault.InvalidParams, "within", "%q is no time such as 24h", text)
+		}
+		since = time.Now().Add(-d)
+	}
+	return func(s plan.Summary) bool {
+		return (statuses == nil || slices.Contains(statuses, string(s.Status))) && (s.Ended == nil || !s.Ended.Before(since))
+	}, nil
 }
 
 func (h *Hub) listRuns(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "session", "principal", "offset", "limit")
+	q, err := query(r, "session", "principal", "status", "within", "offset", "limit")
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,11 @@ func TestAPIRunsInParts(t *testing.T) {
 	if len(list.Runs) != 1 || list.Runs[0].ID != id || list.Total != 2 {
 		t.Errorf("the second run: %+v", list)
 	}
+	for query, want := range map[string]int{"?status=done": 1, "?status=paused,done": 2, "?status=failed,stopped": 0, "?within=1h": 2, "?within=1ns": 1, "?within=1ns&status=done": 0} {
+		if got := hubtest.Decode[struct{ Total int }](c.ok("GET", "/api/v1/runs"+query, "")); got.Total != want {
+			t.Errorf("%s: %d runs, want %d", query, got.Total, want)
+		}
+	}
 	p := c.run("GET", "/"+id+"?results=true&step=two", "")
 	if p.Run.Steps[0].Result != nil || p.Run.Steps[1].Result == nil || p.Run.Outputs != nil {
 		t.Errorf("one result: %+v", p.Run.Steps)
@@ -91,7 +96,7 @@ func TestAPIRunsInParts(t *testing.T) {
 	if len(rest) != len(whole)-2 || !bytes.Equal(rest[0], whole[2]) {
 		t.Errorf("after 2 of %d entries there are %d, the first %s", len(whole), len(rest), rest[0])
 	}
-	for path, says := range map[string]string{"?limit=0": "no number from 1", "/" + id + "?results=true&step=tow": "has no step tow", "/" + id + "/journal?after=x": "no number from 0"} {
+	for path, says := range map[string]string{"?limit=0": "no number from 1", "?status=done,halted": "There are: done, failed", "?within=-1h": "no time such as", "/" + id + "?results=true&step=tow": "has no step tow", "/" + id + "/journal?after=x": "no number from 0"} {
 		if a := c.do("GET", "/api/v1/runs"+path, ""); a.Status != http.StatusBadRequest || !strings.Contains(string(a.Body), says) {
 			t.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}

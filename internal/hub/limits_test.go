@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
@@ -86,6 +87,39 @@ func TestBreakerOfTool(t *testing.T) {
 				}
 				hubtest.Eventually(t, "the tool is tried again", func() bool { return w.call("bad", "").Fault().Message == "broken" })
 			})
+		}
+	}
+}
+
+// Whoever asks is told which tool is left alone, and that its server is not.
+func TestBreakerOfToolIsTold(t *testing.T) {
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "bad", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"broken"}`}}, {Name: "echo"}}}
+	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) {
+		s.Breaker = config.Breaker{Failures: 2, Window: time.Minute, Cooldown: time.Hour}
+	}))
+	waitTools(t, h)
+	c := apiClient{t, h, h.Token}
+	type status struct {
+		Breaker   string
+		OpenTools int
+		OpenNames []string
+	}
+	for _, want := range []status{{Breaker: "closed"}, {"closed", 1, []string{"bad"}}} {
+		got := hubtest.Decode[struct{ Server status }](c.ok("GET", "/api/v1/servers/up", "")).Server
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the server (-want +got):\n%s", diff)
+		}
+		breakers := map[string]string{}
+		for _, one := range hubtest.Decode[struct {
+			Tools []struct{ Tool, Breaker string }
+		}](c.ok("GET", "/api/v1/tools?upstream=up", "")).Tools {
+			breakers[one.Tool] = one.Breaker
+		}
+		if diff := cmp.Diff(map[string]string{"echo": "", "bad": map[int]string{1: "open"}[want.OpenTools]}, breakers); diff != "" {
+			t.Errorf("the tools (-want +got):\n%s", diff)
+		}
+		for range 2 {
+			c.tool("up__bad", `{}`)
 		}
 	}
 }

@@ -156,5 +156,14 @@ const (
 	Stopped  Status = "stopped" // a person, or a call that was cancelled, stopped it
 )
 
+// Statuses are the names of all of them.
+func Statuses() []string {
+	var out []string
+	for _, s := range []Status{Running, Paused, Waiting, Undoing, Finished, Failed, Stopped} {
+		out = append(out, string(s))
+	}
+	return out
+}
+
 // Over says whether nothing more can happen to a run.
 func (s Status) Over() bool { return s == Finished || s == Failed || s == Stopped }

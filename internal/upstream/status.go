@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/task"
 )
@@ -26,6 +27,8 @@ type Transition struct {
 	Err      error // why it failed, if it did
 	At       time.Time
 }
+
+const maxOpenNames = 20 // of tools in a Status
 
 // Status is what an upstream looks like from outside.
 type Status struct {
@@ -50,6 +53,7 @@ type Status struct {
 	Templates   int       `json:"templates"`
 	Breaker     string    `json:"breaker"`
 	OpenTools   int       `json:"openTools,omitempty"` // tools whose breakers let nothing through
+	OpenNames   []string  `json:"openNames,omitempty"` // the first of them, as the server calls them
 	Queued      int       `json:"queued"`
 	Running     int       `json:"running"`
 	// Queue is how the upstream's queue stands; nil if it has none.
@@ -60,7 +64,9 @@ type Status struct {
 
 // Status returns the upstream's status.
 func (u *Upstream) Status() Status {
-	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State()), OpenTools: u.tools.Open()}
+	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
+	open := u.tools.Open()
+	s.OpenTools, s.OpenNames = len(open), open[:min(len(open), maxOpenNames)]
 	switch {
 	case u.opts.Handler != nil:
 		s.Transport = cmp.Or(u.opts.Via, "local")
@@ -100,6 +106,9 @@ func (u *Upstream) Status() Status {
 	sort.Slice(s.Health, func(i, j int) bool { return s.Health[i].Code < s.Health[j].Code })
 	return s
 }
+
+// ToolBreaker says what would become of a call of a tool by its own breaker.
+func (u *Upstream) ToolBreaker(tool string) guard.State { return u.tools.State(tool) }
 
 func (s *Status) catalogue(l *catalog.Lists) {
 	if l == nil {
