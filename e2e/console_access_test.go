@@ -28,6 +28,7 @@ func (f furnished) views() []view {
 	return []view{
 		{"home", "", `document.querySelector('[data-testid=approval]') && document.querySelector('[data-testid=attention] li') && document.querySelectorAll('.plot canvas').length === 2`, ""},
 		{"live", "live", `document.querySelectorAll('[data-testid=live] > *').length > 5`, ""},
+		{"live-trace", "live/trace/" + furnishedTrace + "?trace=" + furnishedTrace, `document.querySelectorAll('[data-testid=trace-tree] li').length === 2 && document.querySelector('[data-testid=live-trace]')`, ""},
 		{"tools", "tools", `document.querySelectorAll('main tbody tr').length > 10`, ""},
 		{"tools-filtered", "tools?filter=order&upstream=shop&risk=read-only&sort=calls", `document.querySelectorAll('main tbody tr').length === 1`, ""},
 		{"tool-form", "tools/shop__order?session=work", `document.querySelector('[data-testid="pick/title"]')`, form},
@@ -110,6 +111,8 @@ func TestConsoleAccess(t *testing.T) {
 	c.until(t, "document.querySelector('[data-testid=up]')")
 	c.waiting(t, "/api/tools/shop__refund?session=work", `{"order":"A-1042","cents":1999}`)
 	c.until(t, "document.querySelector('[data-testid=approval]')")
+	c.tracedBy(t, furnishedTrace, "shop__count")
+	c.tracedBy(t, furnishedTrace, "shop__count")
 	for _, v := range f.views() {
 		t.Run(v.name, func(t *testing.T) {
 			c.visit(t, v)
@@ -130,7 +133,7 @@ func TestConsoleAccess(t *testing.T) {
 			c.quiet(t)
 		})
 	}
-	for _, path := range []string{"nope", "servers/nope", "tools/nope", "agents/nope", "context/nope", "context/work/nope", "plans/nope", "errors/nope", "errors/kind/NOPE", "live/987654321",
+	for _, path := range []string{"nope", "servers/nope", "tools/nope", "agents/nope", "context/nope", "context/work/nope", "plans/nope", "errors/nope", "errors/kind/NOPE", "live/987654321", "live/trace/" + strings.Repeat("9", 32),
 		"logs/nope", "sessions/nope", "settings/nope", "servers/shop/nope", "context/work/report/nope", "errors/kind/TIMEOUT/nope"} {
 		t.Run("unknown "+path, func(t *testing.T) {
 			c.visit(t, view{path: path, ready: `/no such|There is no|does not|unknown|not known|nothing|is not/i.test(document.querySelector('main')?.innerText)`})

@@ -241,7 +241,7 @@ func (b *hostileHub) views() []view {
 	}
 	esc := url.PathEscape(allHostile[:600]) // itself in the log once the call that waits is denied, which a slow machine lives to see
 	views := []view{
-		{path: "live", ready: says("up:rude0")}, {path: "live?search=" + esc, ready: says("record")},
+		{path: "live", ready: says("up:rude0")}, {path: "live?search=" + esc, ready: says("record")}, {path: "live/trace/" + esc + "?trace=" + esc, ready: says("pwned(1)")},
 		{path: "tools?upstream=up", ready: says("pwned(1)")}, {path: "tools?filter=absent" + esc, ready: says("No tool")}, {path: "tools/" + esc, ready: says("pwned(1)")},
 		{path: "servers", ready: says("up")}, {path: "servers/up", ready: says("pwned(1)")}, {path: "servers/" + esc, ready: says("pwned(1)")},
 		{path: "agents", ready: says("up:rude0")}, {path: "agents?upstream=" + esc, ready: says("no such tasks")}, {path: "agents/" + b.tasks[0], ready: says("up")},

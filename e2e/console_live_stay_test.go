@@ -13,6 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// furnishedTrace is a trace that there is something to see of.
+const furnishedTrace = "2af7651916cd43dd8448eb211c80319c"
+
 // tracedBy calls a tool as part of a trace of the client's.
 func (c console) tracedBy(t *testing.T, trace, tool string) {
 	t.Helper()

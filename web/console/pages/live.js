@@ -134,7 +134,7 @@ function Filters({ query, store }) {
   return useMemo(() => html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
     ${[['upstream', 'Server'], ['tool', 'Tool'], ['session', 'Session'], ['level', 'Level'], ['type', 'Type']].map(([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`)}
     ${query.trace ? html`<span data-testid="live-trace">Trace <span class="mono">${query.trace}</span>
-      <button type="button" class="small" data-testid="no-trace-filter" aria-label="Show other traces too" onClick=${() => narrow({ trace: '' })}>Remove</button></span>` : null}</div>`,
+      <button type="button" class="small" data-testid="no-trace-filter" aria-label="Remove this filter: show other traces too" onClick=${() => narrow({ trace: '' })}>Remove</button></span>` : null}</div>`,
   [of, keyOf(query)]);
 }
 
