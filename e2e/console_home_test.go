@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
-// shopCall calls a tool of the shop beside the test; the code of the answer comes when there is one.
+// shopCall calls a tool of the shop beside the test; the code of the answer and what the tool said come when there is one.
 func (c console) shopCall(t *testing.T, tool string) <-chan string {
 	t.Helper()
 	answer := make(chan string, 1)
@@ -23,11 +24,14 @@ func (c console) shopCall(t *testing.T, tool string) <-chan string {
 			return
 		}
 		defer response.Body.Close()
-		var said struct{ Code string }
+		var said struct {
+			Code string
+			Data any
+		}
 		if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
 			said.Code = err.Error()
 		}
-		answer <- said.Code
+		answer <- fmt.Sprint(said.Code, " ", said.Data)
 	}()
 	return answer
 }
@@ -37,10 +41,12 @@ func (c console) shopCall(t *testing.T, tool string) <-chan string {
 func TestConsoleHome(t *testing.T) {
 	set := tools(t)
 	chromium(t)
-	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}, {Name: "echo"},
+	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}, {Name: "echo"}, {Name: "careful"},
 		{Name: "broken", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"out of order"}`}}}})
-	h := startHub(t, set, map[string]server{"shop": {URL: up.URL, Breaker: map[string]any{"failures": 2, "cooldown": "10m"}}},
-		map[string]any{"policy": map[string]any{"rules": []any{map[string]any{"tools": []string{"shop:count"}, "action": "ask", "reason": "counting is <b>costly</b>"}}}})
+	command, args, env := peer.Command(peer.Spec{Tools: []peer.Tool{{Name: "crash", Behaviour: peer.Do(peer.Crash)}}})
+	breaker := map[string]any{"failures": 2, "cooldown": "10m"}
+	h := startHub(t, set, map[string]server{"shop": {URL: up.URL, Breaker: breaker}, "frail": {Command: command, Args: args, Env: env, Breaker: breaker}},
+		map[string]any{"policy": map[string]any{"rules": []any{map[string]any{"tools": []string{"shop:count", "shop:careful"}, "action": "ask", "reason": "counting is <b>costly</b>"}}}})
 	c := openConsole(t, h, "")
 	c.until(t, `document.querySelectorAll('.plot canvas').length === 2 && document.querySelector('main').innerText.includes('Nothing.')`)
 
@@ -48,24 +54,39 @@ func TestConsoleHome(t *testing.T) {
 	c.until(t, `document.querySelector('[data-testid=approval]')?.innerText.includes('counting is <b>costly</b>') && document.querySelector('[data-testid=approval]').innerText.includes('<i>me</i>')`)
 	c.until(t, `document.querySelector('[data-testid=asked]').innerText === '1'`)
 	c.click(t, by("approve"))
-	if code := <-first; code != "SUCCESS" {
+	if code := <-first; !strings.HasPrefix(code, "SUCCESS ") {
 		t.Errorf("the approved call: %s", code)
 	}
 	c.until(t, `!document.querySelector('[data-testid=approval]')`)
 	second := c.shopCall(t, "shop__count")
 	c.click(t, by("deny"))
-	if code := <-second; code != "DENIED" {
+	if code := <-second; !strings.HasPrefix(code, "DENIED ") {
 		t.Errorf("the denied call: %s", code)
 	}
 	if called := up.State().Called; len(called) != 1 {
 		t.Errorf("the tool was called %d times", len(called))
+	}
+	c.until(t, `!document.querySelector('[data-testid=approval]')`)
+	third := c.shopCall(t, "shop__careful")
+	c.click(t, by("edit"))
+	c.write(t, by("approval-edit"), `{"why":`)
+	c.until(t, "document.querySelector("+quoted(by("approve-edited"))+")?.disabled")
+	c.write(t, by("approval-edit"), `{"why":"edited"}`)
+	c.click(t, by("approve-edited"))
+	if said := <-third; !strings.HasPrefix(said, "SUCCESS ") || !strings.Contains(said, "edited") || strings.Contains(said, "<i>") {
+		t.Errorf("the edited call: %s", said)
 	}
 
 	// A tool that fails too often: its breaker, and the errors of this minute.
 	for range 2 {
 		c.ask(t, "POST", "/api/tools/shop__broken", "{}")
 	}
-	c.until(t, `document.querySelector('[data-testid=breaker-shop]')?.closest('li').innerText.startsWith('breaker open One tool of')`)
+	c.until(t, `document.querySelector('[data-testid=breaker-shop]')?.closest('li').innerText === 'breaker open broken of shop is left alone for a while, having failed too often'`)
+	// A server that loses its calls: the breaker of its connection.
+	for range 2 {
+		c.ask(t, "POST", "/api/tools/frail__crash", "{}")
+	}
+	c.until(t, `document.querySelector('[data-testid=breaker-frail]')?.closest('li').innerText === 'breaker open frail is left alone for a while, as it failed too often'`)
 	// A minute may end between the two looks.
 	eventually(t, "the errors of this minute are those of the API", func() bool {
 		var book struct{ Groups []struct{ PerMinute []int } }
@@ -89,9 +110,12 @@ func TestConsoleHome(t *testing.T) {
 		}
 		return got.Run.ID
 	}
-	paused, failed := run("Careful", "shop__echo", true), run("Bold", "shop__broken", false)
+	paused, failed, stopped := run("Careful", "shop__echo", true), run("Bold", "shop__broken", false), run("Given up", "shop__echo", true)
+	c.api(t, "POST", "/api/v1/runs/"+stopped+"/stop", "{}")
+	run("Fine", "shop__echo", false)
+	c.until(t, `/^stopped Given up after 1 of 2 steps in work/.test(document.querySelector('[data-testid="run-`+stopped+`"]')?.closest('li').innerText)`)
 	c.until(t, `/^paused Careful after 1 of 2 steps in work: breakpoint before two/.test(document.querySelector('[data-testid="run-`+paused+`"]')?.closest('li').innerText)`)
-	c.until(t, `/^failed Bold after 2 of 2 steps in work: step two failed/.test(document.querySelector('[data-testid="run-`+failed+`"]')?.closest('li').innerText) && document.querySelector('[data-testid=halted]').innerText === '2'`)
+	c.until(t, `/^failed Bold after 2 of 2 steps in work: step two failed/.test(document.querySelector('[data-testid="run-`+failed+`"]')?.closest('li').innerText) && document.querySelector('[data-testid=halted]').innerText === '3'`)
 	c.plots(t)
 	c.screens(t, "home")
 

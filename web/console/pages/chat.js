@@ -6,7 +6,8 @@ import { ask } from '../lib/api.js';
 import { Page, Trouble, Empty, Badge, Button, useApi, bytes, Time } from '../lib/ui.js';
 import { Markdown } from '../lib/markdown.js';
 import { Talk } from './chat_talk.js';
-import { Approval, Card, kindOf } from './chat_card.js';
+import { Approval } from '../lib/approval.js';
+import { Card, kindOf } from './chat_card.js';
 import { Trace, Raw } from './chat_trace.js';
 
 /** The conversation that is open; it stays when its name becomes known. @type {import('@preact/signals').Signal<Talk|null>} */

@@ -3,11 +3,14 @@ import { html, useEffect, useMemo } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link } from '../lib/router.js';
-import { Page, Trouble, Empty, Badge, State, Button, Time, useApi, useSeen } from '../lib/ui.js';
-import { Tree } from '../lib/json.js';
+import { Page, Trouble, Empty, Badge, State, Time, useApi, useSeen } from '../lib/ui.js';
+import { Approval } from '../lib/approval.js';
 import { Plot } from '../lib/plot.js';
 
-const day = 24 * 3600 * 1000;
+const most = 20; // of each kind of what needs somebody
+
+// Runs that somebody should look at: those that wait for somebody, or went wrong not long ago.
+const halted = `/api/v1/runs?status=paused,waiting,stopped,failed&within=24h&limit=${most}`;
 
 /**
  * What the hub counted, as lines over time: seconds, failures and calls a second, and how long 99, 95 and 50 of 100 took at most.
@@ -33,14 +36,11 @@ function Plots({ pulse }) {
     <${Plot} label="Time of calls, ms" testid="plot-took" data=${times} lines=${shares} /></div>`;
 }
 
-/** Whether somebody should look at a run: it waits for somebody, or went wrong not long ago. @param {any} r */
-const halted = (r) => ['paused', 'waiting'].includes(r.status) || ['stopped', 'failed'].includes(r.status) && Date.now() - Date.parse(r.ended || r.began) < day;
-
-/** A list whose end is told. @param {any[]} all @param {number} most */
-const some = (all, most) => ({ shown: all.slice(0, most), more: Math.max(0, all.length - most) });
+/** A list whose end is told. @param {any[]} all */
+const some = (all) => ({ shown: all.slice(0, most), more: Math.max(0, all.length - most) });
 
 export function Home() {
-  const servers = useApi('/api/v1/servers', 3000), runs = useApi('/api/v1/runs', 3000), pulse = useApi('/api/v1/pulse', 2000);
+  const servers = useApi('/api/v1/servers', 3000), runs = useApi(halted, 3000), pulse = useApi('/api/v1/pulse', 2000);
   useEffect(() => listen((e) => {
     if (e.type === 'upstream.state' || e.type === 'health') servers.again();
     else if (/^run\./.test(e.type)) runs.again();
@@ -50,24 +50,28 @@ export function Home() {
   // the background is nobody.
   const approvals = useApi(useSeen() ? '/api/v1/approvals?wait=1s' : '/api/v1/approvals', 1500);
   /** @type {any[]} */ const all = servers.data?.servers || [];
-  const bad = some(all.filter((s) => s.error || s.state === 'failed' || s.health?.length), 20);
-  const open = some(all.filter((s) => s.breaker && s.breaker !== 'closed' || s.openTools), 20);
-  const still = some((runs.data?.runs || []).filter(halted), 20);
+  const bad = some(all.filter((s) => s.error || s.state === 'failed' || s.health?.length));
+  const open = some(all.filter((s) => s.breaker && s.breaker !== 'closed' || s.openTools));
+  /** @type {any[]} */ const still = runs.data?.runs || [];
+  const halts = runs.data?.total ?? 0;
   const asked = approvals.data?.approvals || [];
-  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.shown.length && !asked.length;
-  const more = bad.more + open.more + still.more;
+  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length;
+  const more = bad.more + open.more + halts - still.length + Math.max(0, asked.length - most);
+  const decide = (/** @type {any} */ a) => async (/** @type {any} */ body) => {
+    try { await api('/api/v1/approvals/' + encodeURIComponent(a.id), { method: 'POST', body }); } finally { approvals.again(); }
+  };
   return html`<${Page} title="Home"><${Trouble} error=${servers.error || runs.error || pulse.error || approvals.error} />
     <div class="cards figures">
       <${Figure} to="servers" testid="up" n=${servers.data ? `${all.filter((s) => s.state === 'connected').length} of ${all.length}` : '…'}>servers connected<//>
       <${Figure} to="errors" testid="errors" n=${pulse.data?.errors ?? '…'}>errors this minute<//>
-      <${Figure} to="plans" testid="halted" n=${runs.data ? still.shown.length + still.more : '…'}>runs halted<//>
+      <${Figure} to="plans" testid="halted" n=${runs.data ? halts : '…'}>runs halted<//>
       <${Figure} testid="asked" n=${approvals.data ? asked.length : '…'}>calls wait for you<//></div>
     <h2>Needs attention</h2>${calm ? html`<${Empty}>Nothing.<//>` : null}
-    ${asked.slice(0, 20).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} of=${a} again=${approvals.again} />`)}
+    ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose />`)}
     <ul class="attention" data-testid="attention">
       ${bad.shown.map((s) => html`<li key=${'s' + s.name}><${State} is=${s.state} /> <${Link} to=${'servers/' + encodeURIComponent(s.name)} data-testid=${'bad-' + s.name}>${s.name}<//> ${s.error || s.health.map((/** @type {any} */ x) => x.text).join('; ')}</li>`)}
       ${open.shown.map((s) => html`<${Breaker} key=${'b' + s.name} of=${s} />`)}
-      ${still.shown.map((r) => html`<li key=${'r' + r.id}><${State} is=${r.status} /> <${Link} to=${'plans/' + encodeURIComponent(r.id)} data-testid=${'run-' + r.id}>${r.title || r.id}<//> after ${r.done} of ${r.steps} steps${r.session ? ` in ${r.session}` : ''}${r.reason ? ': ' + r.reason : ''} <span class="soft"><${Time} at=${r.ended || r.began} /></span></li>`)}
+      ${still.map((r) => html`<li key=${'r' + r.id}><${State} is=${r.status} /> <${Link} to=${'plans/' + encodeURIComponent(r.id)} data-testid=${'run-' + r.id}>${r.title || r.id}<//> after ${r.done} of ${r.steps} steps${r.session ? ` in ${r.session}` : ''}${r.reason ? ': ' + r.reason : ''} <span class="soft"><${Time} at=${r.ended || r.began} /></span></li>`)}
       ${more ? html`<li class="soft">… and ${more} more</li>` : null}</ul>
     <${Plots} pulse=${pulse.data} /><//>`;
 }
@@ -83,18 +87,9 @@ function Breaker({ of }) {
   if (of.breaker && of.breaker !== 'closed') {
     return html`<li><${Badge} kind="bad">breaker ${of.breaker}<//> <${Link} to=${'servers/' + encodeURIComponent(of.name)} data-testid=${'breaker-' + of.name}>${of.name}<//> is left alone for a while, as it failed too often</li>`;
   }
-  const one = of.openTools === 1;
-  const server = html`<${Link} to="tools" query=${{ upstream: of.name, sort: 'failed' }} data-testid=${'breaker-' + of.name}>${of.name}<//>`;
-  return html`<li><${Badge} kind="bad">breaker open<//> ${one ? 'One tool' : of.openTools + ' tools'} of ${server} ${one ? 'is' : 'are'} left alone for a while, having failed too often</li>`;
-}
-
-/** A call that waits for a person. @param {{of: any, again: () => void}} props */
-function Approval({ of, again }) {
-  const decide = (/** @type {string} */ decision) => async () => {
-    try { await api('/api/v1/approvals/' + encodeURIComponent(of.id), { method: 'POST', body: { decision, remember: 'once' } }); } finally { again(); }
-  };
-  return html`<section class="card approval" aria-label=${'Approval of ' + of.tool} data-testid="approval">
-    <div class="bar"><${Badge} kind="warn">asks<//> <strong class="mono">${of.tool}</strong> <span class="soft">for ${of.principal}${of.session ? ` in ${of.session}` : ''}, until <${Time} at=${of.expires} /></span></div>
-    <p>${of.reason}</p><div class="json"><${Tree} value=${of.sent ?? of.args} /></div>
-    <div class="bar"><${Button} class="primary" data-testid="approve" onClick=${decide('approve')}>Approve<//><${Button} danger data-testid="deny" onClick=${decide('deny')}>Deny<//></div></section>`;
+  const names = of.openNames || [], more = of.openTools - names.length;
+  const tool = (/** @type {string} */ name) => html`<${Link} class="mono" to="tools" query=${{ upstream: of.name, filter: name }}>${name}<//>`;
+  return html`<li><${Badge} kind="bad">breaker open<//> ${names.map((/** @type {string} */ name, /** @type {number} */ i) => [i ? ', ' : '', tool(name)])}${more > 0 ? ` and ${more} more` : ''} of
+    ${' '}<${Link} to="tools" query=${{ upstream: of.name, sort: 'failed' }} data-testid=${'breaker-' + of.name}>${of.name}<//>${' '}
+    ${of.openTools === 1 ? 'is' : 'are'} left alone for a while, having failed too often</li>`;
 }

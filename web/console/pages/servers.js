@@ -40,7 +40,8 @@ function Server({ name }) {
     <${Trouble} error=${error} />${s.error ? html`<${Trouble} error=${{ message: s.error, hint: s.retryInMs ? `The next attempt is in ${Math.ceil(s.retryInMs / 1000)} s.` : '' }} />` : null}
     <${Machine} server=${s} /><${Before} name=${name} since=${s.since} />
     <${Facts} of=${[['Transport', s.transport], ['Eras', (s.eras || []).join(', ')], ['Version', s.version], ['Speaks', (data.versions || []).join(', ')], ['Calls itself', data.info ? [data.info.title || data.info.name, data.info.version].filter(Boolean).join(' ') : ''],
-      ['Handshake', s.latencyMs ? s.latencyMs.toFixed(1) + ' ms' : ''], ['Breaker', s.breaker], ['Running', String(s.running)], ['Waiting', String(s.queued)],
+      ['Handshake', s.latencyMs ? s.latencyMs.toFixed(1) + ' ms' : ''], ['Breaker', s.breaker], ['Tools left alone', rested(s)],
+      ['Running', String(s.running)], ['Waiting', String(s.queued)],
       ['Offers', `${s.tools} tools, ${s.prompts} prompts, ${s.resources} resources, ${s.templates} templates${s.stale ? ' (as it said last)' : ''}`]]} />
     ${s.health?.length ? html`<h3>Worth knowing</h3><ul>${s.health.map((/** @type {any} */ h) => html`<li><${Badge} kind="warn">${h.code}<//> ${h.text}</li>`)}</ul>` : null}
     <h3>Connections and processes</h3>
@@ -52,6 +53,12 @@ function Server({ name }) {
     <h3>Changes of what it offers</h3><${Changes} changes=${data.changes} />
     ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<${Pre} data-testid="stderr">${s.stderr.map(plain).join('\n')}<//>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}
   <//>`;
+}
+
+/** The tools that breakers of their own keep calls from. @param {any} s */
+function rested(s) {
+  const names = s.openNames || [], more = (s.openTools || 0) - names.length;
+  return names.join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
 
 /** Which of its states a server is in. @param {{server: any}} props */

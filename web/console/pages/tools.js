@@ -25,7 +25,8 @@ export function Tools({ rest, query }) {
 
 /** @param {boolean} short */
 function columns(short) {
-  const name = { title: 'Tool', render: (/** @type {any} */ r) => html`<div class="mono">${r.name}</div>${short || !r.description ? null : html`<div class="soft clip">${r.title ? r.title + ': ' : ''}${r.description}</div>`}${r.off ? html`<${Badge} kind="warn">off<//>` : null}${r.stale ? html`<${Badge} kind="warn">not connected<//>` : null}` };
+  const name = { title: 'Tool', render: (/** @type {any} */ r) => html`<div class="mono">${r.name}</div>${short || !r.description ? null : html`<div class="soft clip">${r.title ? r.title + ': ' : ''}${r.description}</div>`}${r.off ? html`<${Badge} kind="warn">off<//>` : null}${r.stale ? html`<${Badge} kind="warn">not connected<//>` : null}
+    ${r.breaker ? html`<${Badge} kind="bad">breaker ${r.breaker}<//>` : null}` };
   const risk = { title: 'Risk', render: (/** @type {any} */ r) => html`<${Risk} is=${r.risk} /><${Policy} policy=${r.policy} />` };
   const calls = { title: 'Calls', className: 'num', render: (/** @type {any} */ r) => r.calls || '' };
   if (short) return [name, risk, calls];
