@@ -97,6 +97,7 @@ func bring(text, click, comes string) string {
 // TestConsoleAccess opens every view of the console by its address alone and holds it to WCAG 2 AA, light, dark and narrow;
 // walks over it by Tab; and keeps pictures of it.
 func TestConsoleAccess(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	f := furnish(t, set)
 	axe, err := os.ReadFile(filepath.Join(set.modules, "axe-core", "axe.min.js"))

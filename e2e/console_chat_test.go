@@ -121,6 +121,7 @@ func (c console) idle(t *testing.T, session string, n int) {
 
 // TestConsoleChat talks, watches calls, decides about them and stops them, and looks at what that does to files and servers.
 func TestConsoleChat(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	h, up, dir := chatConsole(t, "1ms")
 	c := openConsole(t, h, "chat")
@@ -243,6 +244,7 @@ func TestConsoleChat(t *testing.T) {
 
 // TestConsoleChatFile gives a file along and lets an agent answer.
 func TestConsoleChatFile(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	h, _, dir := chatConsole(t, "0ms")
 	c := openConsole(t, h, "chat/work")
@@ -273,6 +275,7 @@ func TestConsoleChatFile(t *testing.T) {
 
 // TestConsoleChatComesBack is cut off in the midst of an answer, more than once, and shows each word once.
 func TestConsoleChatComesBack(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	h, _, _ := chatConsole(t, "10ms")
 	w := newCable(t, h.address)

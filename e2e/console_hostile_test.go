@@ -272,6 +272,7 @@ func (b *hostileHub) views() []view {
 // TestConsoleHostile shows what hostile servers, models, clients and people may have written, at every place where the
 // console shows it, and nothing of it happens: it is all text, and all of it can be seen.
 func TestConsoleHostile(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	b := startHostile(t, set)
 	c := openConsole(t, b.hub, "")

@@ -15,6 +15,7 @@ import (
 // TestConsoleChatKilled kills the hub in the midst of a call and of an answer, and starts it again: the page comes back by
 // itself and shows what the hub knows, no more and no less. Everything needs a token, which the page has in its cookie.
 func TestConsoleChatKilled(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	chromium(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}}}})

@@ -59,6 +59,7 @@ func (h hub) again(t *testing.T, set toolset, names ...string) {
 // TestConsoleLiveStays reads one call while others pour in, goes from it to its trace, looks further back, and goes on
 // when the hub dies and comes back.
 func TestConsoleLiveStays(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	chromium(t)
 	h, _ := liveHub(t, set)

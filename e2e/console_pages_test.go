@@ -71,6 +71,7 @@ func changing(t *testing.T, flag string) server {
 
 // TestConsoleServers looks at servers, restarts one, sees how what they offer changes, and has the hub count who watches.
 func TestConsoleServers(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	flag := filepath.Join(t.TempDir(), "changed")
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t), "shifty": changing(t, flag)})
@@ -161,6 +162,7 @@ func mustJSON(v any) []byte {
 }
 
 func TestConsoleContext(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"modules": map[string]any{"context": map[string]any{"enabled": true}}})
 	c := openConsole(t, h, "context")
@@ -228,6 +230,7 @@ func TestConsoleContext(t *testing.T) {
 }
 
 func TestConsoleSessions(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)})
 	c := openConsole(t, h, "sessions")
@@ -263,6 +266,7 @@ func TestConsoleSessions(t *testing.T) {
 
 // TestConsoleAgents looks at a queue and at tasks, and cancels one that runs: its tool is told, and the next has its turn.
 func TestConsoleAgents(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 10 * time.Minute}}}})
 	h := startHub(t, set, map[string]server{"up": {URL: up.URL, Queue: map[string]any{"concurrency": 1, "capacity": 7, "timeoutMs": 600_000}}})
@@ -307,6 +311,7 @@ func TestConsoleAgents(t *testing.T) {
 
 // TestConsoleErrors looks at what went wrong, takes it along, and finds it again after the hub was stopped and started.
 func TestConsoleErrors(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, map[string]server{"up": pagesPeer(t)}), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
 	p.await(t, "the server lists its tools", func() error { return listsTools(h.agent("up")) })
@@ -369,6 +374,7 @@ func TestConsoleErrors(t *testing.T) {
 
 // TestConsoleErrorStack opens the stack of a panic, which a hub tells of by its log.
 func TestConsoleErrorStack(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	h := hubtest.New(t)
 	h.Logs().Logger().Error("panic in a request", "action", "serve", "path", "/"+allHostile, "err", allHostile,
@@ -385,6 +391,7 @@ func TestConsoleErrorStack(t *testing.T) {
 }
 
 func TestConsoleLogs(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"log": map[string]any{"level": "debug"}})
 	c := openConsole(t, h, "logs")
@@ -440,6 +447,7 @@ func TestConsoleLogs(t *testing.T) {
 }
 
 func TestConsoleSettings(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	up := pagesPeer(t)
 	up.Env["API_TOKEN"] = "correct-horse-battery"

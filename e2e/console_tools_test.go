@@ -60,6 +60,7 @@ func (c console) sent(t *testing.T) string {
 
 // TestConsoleToolForm fills a form by keys and clicks, and the tool gets what was filled in.
 func TestConsoleToolForm(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	chromium(t)
 	_, h, _ := consoleTools(t, set)
@@ -132,6 +133,7 @@ func TestConsoleToolForm(t *testing.T) {
 
 // TestConsoleToolRun runs tools of real servers, keeps results, refers to them, compares, stops, and takes the call to a shell.
 func TestConsoleToolRun(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	chromium(t)
 	up, h, folder := consoleTools(t, set)
@@ -199,6 +201,7 @@ func TestConsoleToolRun(t *testing.T) {
 
 // TestConsoleManyTools pages through 10,000 tools.
 func TestConsoleManyTools(t *testing.T) {
+	t.Parallel()
 	set := tools(t)
 	chromium(t)
 	spec := peer.Spec{}
