@@ -12,10 +12,10 @@ export function Page({ title, actions, children }) {
 
 /**
  * What was chosen from a list, beside it; on a narrow screen in its place, until it is closed.
- * @param {{label: string, back: string, query?: any, children?: any}} props back is the address of the list
+ * @param {{label: string, back: string, query?: any, testid?: string, children?: any}} props back is the address of the list
  */
-export function Side({ label, back, query, children }) {
-  return html`<section class="side" aria-label=${label}><p class="close"><${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
+export function Side({ label, back, query, testid, children }) {
+  return html`<section class="side" aria-label=${label} data-testid=${testid}><p class="close"><${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
 }
 
 /** What went wrong, and what to do. @param {{error: any}} props */
@@ -132,6 +132,11 @@ export function Scroll({ as = 'div', label = 'More, by scrolling', children, ...
   }, []);
   useEffect(look);
   return h(as, { ...rest, ref: box, ...(over ? { tabIndex: 0, role: 'group', 'aria-label': label } : {}) }, children);
+}
+
+/** A long name or path, which is broken between its parts where there is no room for all of it. @param {{text: string}} props */
+export function Parts({ text }) {
+  return text.split(/(?<=[./,:_])(?=[^./,:_])/).map((part, i) => [i ? html`<wbr />` : null, part]);
 }
 
 /** Text as it was written. @param {any} props */

@@ -114,7 +114,8 @@ export function Body({ run, plan, journal, view, step: chosen, path, act, onBrea
       ${view === 'graph' ? html`<${Drawing} plan=${plan} steps=${run.steps} breakpoints=${run.breakpoints} at=${run.paused?.step} selected=${chosen} onStep=${pick} onBreak=${onBreak} />${plan.steps.length > mostDrawn ? table : null}`
         : view === 'timeline' ? html`<${Timeline} journal=${journal} run=${run} selected=${chosen} onStep=${pick} />`
         : view === 'values' ? html`<${Values} path=${path} run=${run} />` : table}</div>
-    ${step ? html`<${Step} key=${step.id} step=${step} run=${run} plan=${plan} path=${path} journal=${journal} act=${act} onClose=${() => narrow({ step: undefined })} />` : null}</div>`;
+    ${step ? html`<${Step} key=${step.id} step=${step} run=${run} plan=${plan} path=${path} journal=${journal} act=${act}
+      back=${path ? 'plans/' + encodeURIComponent(run.id) : 'plans/file'} query=${{ view: view === 'graph' ? undefined : view }} />` : null}</div>`;
 }
 
 /** What references stand for, and what the run yields. @param {{path?: string, run: any}} props */

@@ -3,7 +3,7 @@
 import { html, useState, useEffect } from '../lib/html.js';
 import { api, ask } from '../lib/api.js';
 import { Link } from '../lib/router.js';
-import { Table, State, Trouble, Button, Time } from '../lib/ui.js';
+import { Table, State, Trouble, Button, Time, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { indent, part } from '../lib/jsontext.js';
 import { save } from '../lib/save.js';
@@ -24,11 +24,11 @@ function useFresh(get, deps) {
   return state;
 }
 
-/** @param {{step: any, run: any, plan: any, path?: string, journal: any[], act?: (a: string, b?: any) => Promise<any>, onClose: () => void}} props */
-export function Step({ step, run, plan, path, journal, act, onClose }) {
+/** @param {{step: any, run: any, plan: any, path?: string, journal: any[], act?: (a: string, b?: any) => Promise<any>, back: string, query: any}} props back and query are the run without it */
+export function Step({ step, run, plan, path, journal, act, back, query }) {
   const planned = plan.steps.find((/** @type {any} */ s) => s.id === step.id);
   const calls = callsOf(journal).filter((c) => c.step === step.id);
-  return html`<section class="side" aria-label=${'Step ' + step.id} data-testid="step-panel"><header class="page"><h2>${step.id} <${State} is=${step.state} /></h2><button type="button" class="small" data-testid="close-step" onClick=${onClose}>Close</button></header>
+  return html`<${Side} label=${'Step ' + step.id} testid="step-panel" back=${back} query=${query}><h2>${step.id} <${State} is=${step.state} /></h2>
     ${planned?.title ? html`<p>${planned.title}</p>` : null}<p class="mono">${step.tool}</p>
     ${step.error ? html`<${Trouble} error=${step.error} />` : null}${step.reason ? html`<p class="soft">${step.reason}</p>` : null}
     ${step.approval ? html`<p class="notice">It waits for a person. <${Link} to="">Home<//> has the question.</p>` : null}
@@ -38,7 +38,7 @@ export function Step({ step, run, plan, path, journal, act, onClose }) {
     ${step.state === 'done' ? path ? html`<${Result} path=${path} step=${step} run=${run} />` : step.result === undefined ? null : html`<h3>Result</h3><div data-testid="step-result"><${Json} value=${step.result} /></div>` : null}
     ${calls.length ? html`<h3>Calls</h3><${Calls} calls=${calls} />` : null}
     ${act ? html`<${Breaks} run=${run} step=${step} act=${act} /><${SetResult} step=${step} act=${act} />` : null}
-    <details><summary>As it is in the plan</summary><${Json} value=${planned} /></details></section>`;
+    <details><summary>As it is in the plan</summary><${Json} value=${planned} /></details><//>`;
 }
 
 /** What it would be called with now. @param {{path: string, step: any, run: any}} props */

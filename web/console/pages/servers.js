@@ -39,7 +39,7 @@ function Server({ name }) {
       ${s.transport === 'local' ? null : html`<${Button} onClick=${restart} data-testid="restart">Restart<//>`} <${Link} to="tools" query=${{ upstream: name }}>Its tools<//></div></header>
     <${Trouble} error=${error} />${s.error ? html`<${Trouble} error=${{ message: s.error, hint: s.retryInMs ? `The next attempt is in ${Math.ceil(s.retryInMs / 1000)} s.` : '' }} />` : null}
     <${Machine} server=${s} /><${Before} name=${name} since=${s.since} />
-    <${Facts} of=${[['Transport', s.transport], ['Eras', (s.eras || []).join(', ')], ['Version', s.version], ['Speaks', (data.versions || []).join(', ')], ['Calls itself', data.info ? [data.info.title || data.info.name, data.info.version].filter(Boolean).join(' ') : ''],
+    <${Facts} of=${[['Transport', s.transport], ['Eras', (s.eras || []).join(', ')], ['Version', s.version], ['Speaks', versions(data.versions)], ['Calls itself', data.info ? [data.info.title || data.info.name, data.info.version].filter(Boolean).join(' ') : ''],
       ['Handshake', s.latencyMs ? s.latencyMs.toFixed(1) + ' ms' : ''], ['Breaker', s.breaker], ['Tools left alone', rested(s)],
       ['Running', String(s.running)], ['Waiting', String(s.queued)],
       ['Offers', `${s.tools} tools, ${s.prompts} prompts, ${s.resources} resources, ${s.templates} templates${s.stale ? ' (as it said last)' : ''}`]]} />
@@ -54,6 +54,9 @@ function Server({ name }) {
     ${s.transport === 'stdio' ? html`<h3>Last error output</h3>${s.stderr?.length ? html`<${Pre} data-testid="stderr">${s.stderr.map(plain).join('\n')}<//>` : html`<${Empty}>It has written nothing to stderr.<//>`}` : null}
   <//>`;
 }
+
+/** Versions of the protocol, each in one piece. @param {string[]|undefined} all */
+const versions = (all) => (all?.length ? all.map((v, i) => html`<span class="nowrap">${v}${i < all.length - 1 ? ',' : ''}</span> `) : '');
 
 /** The tools that breakers of their own keep calls from. @param {any} s */
 function rested(s) {

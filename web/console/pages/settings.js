@@ -3,7 +3,7 @@
 import { html } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { narrow } from '../lib/router.js';
-import { Page, Table, Trouble, useApi, Button, Search, Badge, Copy } from '../lib/ui.js';
+import { Page, Table, Trouble, useApi, Button, Search, Badge, Copy, Parts } from '../lib/ui.js';
 
 /** The value that a JSON pointer names. @param {any} config @param {string} pointer */
 function at(config, pointer) {
@@ -24,8 +24,9 @@ export function Settings({ query }) {
   return html`<${Page} title="Settings" actions=${html`<${Search} label="Search settings" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} data-testid="search" />
       <button type="button" aria-pressed=${query.set === 'yes'} data-testid="set" onClick=${() => narrow({ set: query.set === 'yes' ? undefined : 'yes' })}>Only what was set</button> ${data ? html`<${Copy} text=${JSON.stringify(data.config, null, 2)} label="Copy config" />` : null}`}>
     <${Trouble} error=${error} /><p class="soft">This is the config in effect. A change of its file is taken up by itself; secrets are never shown.</p>
-    ${data ? html`<${Table} rows=${rows} empty="No setting is like that." columns=${[{ title: 'Setting', render: (/** @type {any} */ r) => html`<code>${r.name}</code>` },
-      { title: 'Value', render: (/** @type {any} */ r) => html`<span class="mono">${typeof r.value === 'string' ? r.value : JSON.stringify(r.value)}</span>` }, { title: 'From', render: (/** @type {any} */ r) => r.origin === 'default' ? html`<span class="soft">default</span>` : r.origin }]} />` : null}
+    ${data ? html`<${Table} rows=${rows} empty="No setting is like that." columns=${[{ title: 'Setting', render: (/** @type {any} */ r) => html`<code><${Parts} text=${r.name} /></code>` },
+      { title: 'Value', render: (/** @type {any} */ r) => html`<span class="mono"><${Parts} text=${typeof r.value === 'string' ? r.value : JSON.stringify(r.value) ?? ''} /></span>` },
+      { title: 'From', render: (/** @type {any} */ r) => r.origin === 'default' ? html`<span class="soft">default</span>` : html`<${Parts} text=${r.origin} />` }]} />` : null}
     <h2>Modules and servers</h2><${Trouble} error=${modules.error} />
     ${modules.data ? html`<${Table} rows=${modules.data.modules} columns=${[{ key: 'name', title: 'Name' }, { key: 'kind', title: 'Kind' }, { key: 'tools', title: 'Tools', className: 'num' },
       { title: 'State', render: (/** @type {any} */ m) => m.failed ? html`<${Badge} kind="bad">${m.failed}<//>` : html`<${Badge} kind=${m.on ? 'good' : 'calm'}>${m.on ? 'on' : 'off'}<//>` },
