@@ -190,8 +190,15 @@ func (g *Gateway) ensure(ctx context.Context, p party) {
 }
 
 // askedFor is how long a list waits for upstreams that are dialled only when
-// somebody asks for them.
+// somebody asks for them, and a call for one that is being reached.
 const askedFor = 2 * time.Second
+
+// settle waits for one upstream.
+func settle(ctx context.Context, u *upstream.Upstream) {
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	defer cancel()
+	u.Settle(ctx)
+}
 
 // hints are the cache hints of a merged list: the shortest life and the
 // narrowest scope of its parts.
@@ -283,6 +290,10 @@ func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string
 	}
 	if up, _, ok := strings.Cut(name, "__"); ok {
 		if u := g.pool.Get(up); u != nil && !u.Unlisted() && g.cat.Now().Of(up) == nil && p.may(up) {
+			settle(ctx, u) // whoever names it wants this one, also if it starts slowly
+			if it, err := g.cat.Now().Find(k, name, p.may); err == nil {
+				return it, nil
+			}
 			st := u.Status()
 			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s %s", st.State, st.Error)
 		}
