@@ -21,7 +21,12 @@ function read(text) {
   } catch (e) { return { wrong: /** @type {Error} */ (e).message }; }
 }
 
-const scopes = [['once', 'this call'], ['session', 'this tool in this session'], ['tool', 'this tool'], ['server', 'all tools of the server']];
+const scopes = [
+  ['once', 'this call'],
+  ['session', 'this tool in this session'],
+  ['tool', 'this tool'],
+  ['server', 'all tools of the server'],
+];
 
 /**
  * @param {{approval: any, decide: (p: any) => Promise<any>, whose?: boolean}} props whose says for whom it is asked,
@@ -39,18 +44,22 @@ export function Approval({ approval: a, decide, whose }) {
   return html`<article class="approval" role="group" aria-label=${'Allow ' + a.tool + '?'} data-testid="approval">
     <h3>Allow <span class="mono">${(a.tool || a.kind)}</span>? <${Left} until=${a.expires} /></h3>
     ${whose ? html`<p class="soft">For ${a.principal}${a.session ? ` in ${a.session}` : ''}</p>` : null}
-    ${a.reason ? html`<p>${a.reason}</p>` : null}${a.client ? html`<p class="soft">Asked by ${a.client}</p>` : null}
+    ${a.reason ? html`<p>${a.reason}</p>` : null}
+    ${a.client && !(whose && a.client === a.principal) ? html`<p class="soft">Asked by ${a.client}</p>` : null}
     ${edited === null ? html`<div data-testid="approval-args"><${Json} value=${a.args ?? {}} /></div>`
       : html`<label>Arguments<textarea rows="8" data-testid="approval-edit" value=${edited}
           onInput=${(/** @type {any} */ e) => setEdited(e.target.value)}></textarea></label>
         ${wrong ? html`<${Trouble} error=${{ message: wrong }} />` : null}`}
     ${a.sent ? html`<details><summary>With what the references stand for</summary><${Json} value=${a.sent} /></details>` : null}
-    <div class="bar"><label>Hold it for <select data-testid="remember" value=${remember} onChange=${(/** @type {any} */ e) => setRemember(e.target.value)}>
+    <div class="bar"><label>Hold it for <select data-testid="remember" value=${remember}
+        onChange=${(/** @type {any} */ e) => setRemember(e.target.value)}>
         ${offered.map(([v, t]) => html`<option value=${v}>${t}</option>`)}</select></label>
       <label>${whose ? 'Words to who asks' : 'Words to the model'} <input ref=${reason} data-testid="reason" /></label></div>
     <div class="bar">${edited === null
-      ? html`<${Button} class="primary" data-testid="approve" onClick=${say('approve')}>Approve<//><${Button} data-testid="edit" onClick=${edit}>Edit<//>`
-      : html`<${Button} class="primary" data-testid="approve-edited" disabled=${wrong !== ''} onClick=${say('edit', { args })}>Approve as edited<//>
+      ? html`<${Button} class="primary" data-testid="approve" onClick=${say('approve')}>Approve<//>
+        <${Button} data-testid="edit" onClick=${edit}>Edit<//>`
+      : html`<${Button} class="primary" data-testid="approve-edited" disabled=${wrong !== ''}
+          onClick=${say('edit', { args })}>Approve as edited<//>
         <${Button} onClick=${() => setEdited(null)}>As it was<//>`}
       <${Button} danger data-testid="deny" onClick=${say('deny')}>Deny<//></div></article>`;
 }

@@ -63,9 +63,9 @@ export function Home() {
   return html`<${Page} title="Home"><${Trouble} error=${servers.error || runs.error || pulse.error || approvals.error} />
     <div class="cards figures">
       <${Figure} to="servers" testid="up" n=${servers.data ? `${all.filter((s) => s.state === 'connected').length} of ${all.length}` : '…'}>servers connected<//>
-      <${Figure} to="errors" testid="errors" n=${pulse.data?.errors ?? '…'}>errors this minute<//>
-      <${Figure} to="plans" testid="halted" n=${runs.data ? halts : '…'}>runs halted<//>
-      <${Figure} testid="asked" n=${approvals.data ? asked.length : '…'}>calls wait for you<//></div>
+      <${Figure} to="errors" testid="errors" n=${pulse.data?.errors ?? '…'}>${pulse.data?.errors === 1 ? 'error' : 'errors'} this minute<//>
+      <${Figure} to="plans" testid="halted" n=${runs.data ? halts : '…'}>${halts === 1 ? 'run' : 'runs'} halted<//>
+      <${Figure} testid="asked" n=${approvals.data ? asked.length : '…'}>${asked.length === 1 ? 'call waits' : 'calls wait'} for you<//></div>
     <h2>Needs attention</h2>${calm ? html`<${Empty}>Nothing.<//>` : null}
     ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose />`)}
     <ul class="attention" data-testid="attention">
@@ -88,8 +88,9 @@ function Breaker({ of }) {
     return html`<li><${Badge} kind="bad">breaker ${of.breaker}<//> <${Link} to=${'servers/' + encodeURIComponent(of.name)} data-testid=${'breaker-' + of.name}>${of.name}<//> is left alone for a while, as it failed too often</li>`;
   }
   const names = of.openNames || [], more = of.openTools - names.length;
-  const tool = (/** @type {string} */ name) => html`<${Link} class="mono" to="tools" query=${{ upstream: of.name, filter: name }}>${name}<//>`;
-  return html`<li><${Badge} kind="bad">breaker open<//> ${names.map((/** @type {string} */ name, /** @type {number} */ i) => [i ? ', ' : '', tool(name)])}${more > 0 ? ` and ${more} more` : ''} of
+  const tool = (/** @type {string} */ name, /** @type {number} */ i) => html`${i ? ', ' : ''}<${Link} class="mono" to="tools" 
+    query=${{ upstream: of.name, filter: name }}>${name}<//>`;
+  return html`<li><${Badge} kind="bad">breaker open<//> ${names.map(tool)}${more > 0 ? ` and ${more} more` : ''} of
     ${' '}<${Link} to="tools" query=${{ upstream: of.name, sort: 'failed' }} data-testid=${'breaker-' + of.name}>${of.name}<//>${' '}
     ${of.openTools === 1 ? 'is' : 'are'} left alone for a while, having failed too often</li>`;
 }

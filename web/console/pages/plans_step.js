@@ -24,7 +24,10 @@ function useFresh(get, deps) {
   return state;
 }
 
-/** @param {{step: any, run: any, plan: any, path?: string, journal: any[], act?: (a: string, b?: any) => Promise<any>, back: string, query: any}} props back and query are the run without it */
+/**
+ * @param {{step: any, run: any, plan: any, path?: string, journal: any[], act?: (a: string, b?: any) => Promise<any>,
+ *   back: string, query: any}} props back and query are the run without it
+ */
 export function Step({ step, run, plan, path, journal, act, back, query }) {
   const planned = plan.steps.find((/** @type {any} */ s) => s.id === step.id);
   const calls = callsOf(journal).filter((c) => c.step === step.id);

@@ -13,6 +13,15 @@ function at(config, pointer) {
 /** @param {string} pointer */
 const spoken = (pointer) => pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
 
+/** @param {any} value */
+const written = (value) => (typeof value === 'string' ? value : JSON.stringify(value) ?? '');
+
+/** Where a value is from: in one line, where it fits. @param {{of: string}} props */
+function Origin({ of }) {
+  if (of === 'default') return html`<span class="soft">default</span>`;
+  return html`<span class=${of.length < 70 ? 'whole' : ''}><${Parts} text=${of} /></span>`;
+}
+
 /** @param {{query: Record<string, string>}} props */
 export function Settings({ query }) {
   const { data, error } = useApi('/api/v1/config', 4000);
@@ -24,9 +33,10 @@ export function Settings({ query }) {
   return html`<${Page} title="Settings" actions=${html`<${Search} label="Search settings" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} data-testid="search" />
       <button type="button" aria-pressed=${query.set === 'yes'} data-testid="set" onClick=${() => narrow({ set: query.set === 'yes' ? undefined : 'yes' })}>Only what was set</button> ${data ? html`<${Copy} text=${JSON.stringify(data.config, null, 2)} label="Copy config" />` : null}`}>
     <${Trouble} error=${error} /><p class="soft">This is the config in effect. A change of its file is taken up by itself; secrets are never shown.</p>
-    ${data ? html`<${Table} rows=${rows} empty="No setting is like that." columns=${[{ title: 'Setting', render: (/** @type {any} */ r) => html`<code><${Parts} text=${r.name} /></code>` },
-      { title: 'Value', render: (/** @type {any} */ r) => html`<span class="mono"><${Parts} text=${typeof r.value === 'string' ? r.value : JSON.stringify(r.value) ?? ''} /></span>` },
-      { title: 'From', render: (/** @type {any} */ r) => r.origin === 'default' ? html`<span class="soft">default</span>` : html`<${Parts} text=${r.origin} />` }]} />` : null}
+    ${data ? html`<${Table} rows=${rows} empty="No setting is like that." columns=${[
+      { title: 'Setting', render: (/** @type {any} */ r) => html`<code><${Parts} text=${r.name} /></code>` },
+      { title: 'Value', render: (/** @type {any} */ r) => html`<span class="mono"><${Parts} text=${written(r.value)} /></span>` },
+      { title: 'From', render: (/** @type {any} */ r) => html`<${Origin} of=${r.origin} />` }]} />` : null}
     <h2>Modules and servers</h2><${Trouble} error=${modules.error} />
     ${modules.data ? html`<${Table} rows=${modules.data.modules} columns=${[{ key: 'name', title: 'Name' }, { key: 'kind', title: 'Kind' }, { key: 'tools', title: 'Tools', className: 'num' },
       { title: 'State', render: (/** @type {any} */ m) => m.failed ? html`<${Badge} kind="bad">${m.failed}<//>` : html`<${Badge} kind=${m.on ? 'good' : 'calm'}>${m.on ? 'on' : 'off'}<//>` },
