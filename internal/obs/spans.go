@@ -122,7 +122,7 @@ func (t *Tracer) Ended(id string) (out []Ended) {
 			if string(a.Key) == attrKind {
 				one.Kind = a.Value.AsString()
 			} else {
-				one.Attributes[string(a.Key)] = a.Value.Emit()
+				one.Attributes[string(a.Key)] = a.Value.String()
 			}
 		}
 		out = append(out, one)
