@@ -8,9 +8,12 @@ import { pages } from './pages/index.js';
 
 function Nav() {
   const at = route.value.path.split('/')[0];
-  return html`<nav aria-label="Pages"><${Link} to="" class="brand"><img src="/console/icon.svg" alt="" width="20" height="20" /> Stoa<//>
-    <ul>${pages.map((p) => html`<li><${Link} to=${p.path} aria-current=${at === p.path ? 'page' : undefined}>${p.title}<//></li>`)}</ul>
-    <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}></span> ${connection.value === 'open' ? 'live' : connection.value}
+  return html`<nav aria-label="Pages"><${Link} to="" class="brand">
+    <img src="/console/icon.svg" alt="" width="20" height="20" /> Stoa<//>
+    <ul>${pages.map((p) => html`<li><${Link} to=${p.path} aria-current=${at === p.path ? 'page' : undefined}>${p.title}<//>
+    </li>`)}</ul>
+    <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}>
+    </span> ${connection.value === 'open' ? 'live' : connection.value}
     ${missed.value ? html` · ${missed.value} missed` : null}</div></nav>`;
 }
 
@@ -18,7 +21,11 @@ function Lock() {
   const [error, setError] = useState(/** @type {any} */ (null));
   const submit = async (/** @type {any} */ e) => {
     e.preventDefault();
-    try { await unlock(new FormData(e.target).get('token')?.toString() || ''); } catch (err) { setError(err); }
+    try {
+      await unlock(new FormData(e.target).get('token')?.toString() || '');
+    } catch (err) {
+      setError(err);
+    }
   };
   return html`<${Page} title="Who are you?"><form class="lock" onSubmit=${submit}>
     <p>The console needs a token. <code>stoa console</code> opens it with one; <code>stoa token create</code> makes others.</p>
@@ -26,22 +33,34 @@ function Lock() {
     <${Trouble} error=${error} /></form><//>`;
 }
 
-function Missing() { return html`<${Page} title="Nothing here"><${Empty}>There is no such view. The bar has those that there are.<//><//>`; }
+function Missing() {
+  return html`<${Page} title="Nothing here"><${Empty}>There is no such view. The bar has those that there are.<//><//>`;
+}
 
 /** Keeps what one page throws to that page: the bar stays, and says so. */
 class Boundary extends Component {
   /** @param {any} error */
-  componentDidCatch(error) { reportError(error); this.setState({ error, at: /** @type {any} */ (this.props).at }); }
+  componentDidCatch(error) {
+    reportError(error);
+    this.setState({ error, at: /** @type {any} */ (this.props).at });
+  }
 
   render() {
     const { error, at } = /** @type {any} */ (this.state);
     if (!error || at !== /** @type {any} */ (this.props).at) return /** @type {any} */ (this.props).children;
-    return html`<${Page} title="This page broke"><${Trouble} error=${{ message: String(error.message || error), hint: 'The hub is not touched by it. Load the page anew; if it breaks again, report it.' }} /><//>`;
+    return html`<${Page} title="This page broke">
+      <${Trouble} error=${{ message: String(error.message || error), hint: 'The hub is not touched by it. Load the page anew; if it breaks again, report it.' }} /><//>`;
   }
 }
 
 /** A part of the address as it was meant; one that cannot be read stays as it is. @param {string} part */
-function decoded(part) { try { return decodeURIComponent(part); } catch { return part; } }
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
 
 function App() {
   useEffect(() => listen(() => {}, false), [locked.value]);
@@ -49,10 +68,15 @@ function App() {
   const [first, ...rest] = route.value.path.split('/');
   const page = pages.find((p) => p.path === first && rest.length <= p.depth);
   return html`<a class="skip" href="#main">To the content</a><${Nav} />
-    <${Boundary} at=${route.value.path}>${page ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)} query=${route.value.query} />` : html`<${Missing} />`}<//>`;
+    <${Boundary} at=${route.value.path}>${page ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)}
+    query=${route.value.query} />` : html`<${Missing} />`}<//>`;
 }
 
-try { await unlockFromAddress(); } catch { locked.value = true; }
+try {
+  await unlockFromAddress();
+} catch {
+  locked.value = true;
+}
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 root.textContent = '';
 render(html`<${App} />`, root);

@@ -40,7 +40,10 @@ export async function ask(path, options = {}) {
     response = await fetch(path, { credentials: 'same-origin', headers, ...rest });
   } catch (e) {
     if (rest.signal?.aborted) throw e;
-    throw new Failure(0, { message: 'the hub cannot be reached', data: { hint: 'It may have been stopped; the page tries again by itself.' } });
+    throw new Failure(0, {
+      message: 'the hub cannot be reached',
+      data: { hint: 'It may have been stopped; the page tries again by itself.' },
+    });
   }
   if (response.ok) return response;
   if (response.status === 401) locked.value = true;
@@ -48,7 +51,9 @@ export async function ask(path, options = {}) {
   try {
     const body = await response.json();
     error = body.error?.message ? body.error : { message: body.error || body.message };
-  } catch { /* not JSON: the status says it */ }
+  } catch {
+    /* not JSON: the status says it */
+  }
   throw new Failure(response.status, error);
 }
 

@@ -11,10 +11,12 @@ const lines = (value) => (value === undefined || value === null ? [] : JSON.stri
  * @param {string[]} a @param {string[]} b @returns {{mark: ' '|'-'|'+', text: string}[]}
  */
 export function compare(a, b) {
-  let head = 0, tail = 0;
+  let head = 0,
+    tail = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;
   while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
-  const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
+  const x = a.slice(head, a.length - tail),
+    y = b.slice(head, b.length - tail);
   /** @type {{mark: ' '|'-'|'+', text: string}[]} */ const out = a.slice(0, head).map((text) => ({ mark: ' ', text }));
   if (x.length * y.length > 250_000) {
     for (const text of x) out.push({ mark: '-', text });
@@ -22,10 +24,18 @@ export function compare(a, b) {
   } else {
     // The longest lines in common, counted from the end.
     const common = Array.from({ length: x.length + 1 }, () => new Uint32Array(y.length + 1));
-    for (let i = x.length - 1; i >= 0; i--) for (let j = y.length - 1; j >= 0; j--) common[i][j] = x[i] === y[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
-    let i = 0, j = 0;
+    for (let i = x.length - 1; i >= 0; i--)
+      for (let j = y.length - 1; j >= 0; j--)
+        common[i][j] = x[i] === y[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+    let i = 0,
+      j = 0;
     while (i < x.length || j < y.length) {
-      if (i < x.length && j < y.length && x[i] === y[j]) { out.push({ mark: ' ', text: x[i] }); i++; j++; } else if (i < x.length && (j === y.length || common[i + 1][j] >= common[i][j + 1])) out.push({ mark: '-', text: x[i++] });
+      if (i < x.length && j < y.length && x[i] === y[j]) {
+        out.push({ mark: ' ', text: x[i] });
+        i++;
+        j++;
+      } else if (i < x.length && (j === y.length || common[i + 1][j] >= common[i][j + 1]))
+        out.push({ mark: '-', text: x[i++] });
       else out.push({ mark: '+', text: y[j++] });
     }
   }
@@ -35,9 +45,12 @@ export function compare(a, b) {
 const names = { ' ': 'same', '-': 'gone', '+': 'come' };
 
 /** @param {{before: any, after: any}} props */
-export function Diff({ before, after }) { return html`<${Lines} before=${lines(before)} after=${lines(after)} />`; }
+export function Diff({ before, after }) {
+  return html`<${Lines} before=${lines(before)} after=${lines(after)} />`;
+}
 
 /** @param {{before: string[], after: string[]}} props */
 export function Lines({ before, after }) {
-  return html`<${Pre} class="diff">${compare(before, after).map((l) => html`<span class=${names[l.mark]}>${l.mark} ${l.text}${'\n'}</span>`)}<//>`;
+  return html`<${Pre} class="diff">${compare(before, after).map((l) => html`<span class=${names[l.mark]}>
+    ${l.mark} ${l.text}${'\n'}</span>`)}<//>`;
 }

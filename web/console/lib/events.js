@@ -46,9 +46,10 @@ export function listen(fn, single = true) {
 /** Opens a socket that brings what is wanted, if the one that is there does not. */
 function choose() {
   const want = [...listeners.values()].includes(true);
-  if (away || !listeners.size || socket && want === calls) return;
+  if (away || !listeners.size || (socket && want === calls)) return;
   calls = want;
-  if (replaced) socket?.close(); // it was to take the place of that one, and does not
+  if (replaced)
+    socket?.close(); // it was to take the place of that one, and does not
   else replaced = socket;
   edge = Infinity;
   open(0);
@@ -64,8 +65,11 @@ function open(after) {
     at.searchParams.set('hub', hub);
   }
   if (!calls) at.searchParams.set('types', quiet);
-  const one = socket = new WebSocket(at);
-  one.onopen = () => { connection.value = 'open'; wait = 250; };
+  const one = (socket = new WebSocket(at));
+  one.onopen = () => {
+    connection.value = 'open';
+    wait = 250;
+  };
   one.onmessage = ({ data }) => {
     const e = JSON.parse(data);
     for (const each of e.type === 'batch' ? e.events : [e]) take(each, one === socket);
@@ -73,7 +77,9 @@ function open(after) {
   one.onclose = () => {
     if (one !== socket) return; // another has taken its place
     connection.value = 'lost';
-    setTimeout(() => { if (one === socket) open(last); }, wait);
+    setTimeout(() => {
+      if (one === socket) open(last);
+    }, wait);
     wait = Math.min(wait * 2, 10_000);
   };
 }

@@ -10,7 +10,8 @@ const spoken = ['title', 'aria-label', 'placeholder', 'alt'];
 const before = options.vnode;
 options.vnode = (/** @type {any} */ node) => {
   if (node.type === null && typeof node.props === 'string') node.props = seen(node.props);
-  if (typeof node.type === 'string') for (const name of spoken) if (typeof node.props[name] === 'string') node.props[name] = seen(node.props[name]);
+  if (typeof node.type === 'string')
+    for (const name of spoken) if (typeof node.props[name] === 'string') node.props[name] = seen(node.props[name]);
   before?.(node);
 };
 

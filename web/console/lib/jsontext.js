@@ -49,10 +49,14 @@ function child(text, i, name) {
  * @param {string} text @param {string} pointer @returns {{from: number, to: number, found: boolean}}
  */
 export function locate(text, pointer) {
-  let from = skip(text, 0), found = true;
+  let from = skip(text, 0),
+    found = true;
   for (const part of pointer.split('/').slice(1)) {
     const next = child(text, from, part.replace(/~1/g, '/').replace(/~0/g, '~'));
-    if (next < 0) { found = false; break; }
+    if (next < 0) {
+      found = false;
+      break;
+    }
     from = next;
   }
   return { from, to: end(text, from), found };
@@ -66,17 +70,32 @@ export function part(text, pointer) {
 
 /** The same JSON with a member or element a line; names, numbers and texts stay as they are written. @param {string} text */
 export function indent(text) {
-  let out = '', depth = 0;
+  let out = '',
+    depth = 0;
   const line = () => '\n' + '  '.repeat(depth);
   for (let i = skip(text, 0); i < text.length; i = skip(text, i)) {
     const c = text[i];
     if (c === '{' || c === '[') {
       const next = skip(text, i + 1);
-      if (text[next] === '}' || text[next] === ']') { out += c + text[next]; i = next + 1; continue; }
+      if (text[next] === '}' || text[next] === ']') {
+        out += c + text[next];
+        i = next + 1;
+        continue;
+      }
       depth++;
       out += c + line();
       i++;
-    } else if (c === '}' || c === ']') { depth--; out += line() + c; i++; } else if (c === ',') { out += c + line(); i++; } else if (c === ':') { out += ': '; i++; } else {
+    } else if (c === '}' || c === ']') {
+      depth--;
+      out += line() + c;
+      i++;
+    } else if (c === ',') {
+      out += c + line();
+      i++;
+    } else if (c === ':') {
+      out += ': ';
+      i++;
+    } else {
       const to = end(text, i);
       out += text.slice(i, to);
       i = to;
@@ -86,4 +105,6 @@ export function indent(text) {
 }
 
 /** The line, from 1, in which a place of a text is. @param {string} text @param {number} at */
-export function lineOf(text, at) { return text.slice(0, at).split('\n').length; }
+export function lineOf(text, at) {
+  return text.slice(0, at).split('\n').length;
+}

@@ -6,7 +6,8 @@ import { html } from './html.js';
 import { Pre } from './ui.js';
 
 const block = /^(#{1,4})\s+(.*)$|^\s*([-*+]|\d{1,3}[.)])\s+(.*)$|^>\s?(.*)$/;
-const inline = /(`+)([^`](?:.*?[^`])?)\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]{1,300})\]\((https?:\/\/[^\s()<>]{1,2000})\)/g;
+const inline =
+  /(`+)([^`](?:.*?[^`])?)\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]{1,300})\]\((https?:\/\/[^\s()<>]{1,2000})\)/g;
 
 /** @param {string} text @returns {any[]} */
 function spans(text) {
@@ -20,7 +21,11 @@ function spans(text) {
     else if (m[3] !== undefined) out.push(html`<strong>${m[3]}</strong>`);
     else if (m[4] !== undefined) out.push(html`<em>${m[4]}</em>`);
     // The address is shown too: a link must not say that it leads elsewhere.
-    else out.push(html`<a href=${m[6]} target="_blank" rel="noopener noreferrer nofollow">${m[5]}</a>${m[5] === m[6] ? null : html`<span class="soft"> (${m[6]})</span>`}`);
+    else
+      out.push(
+        html`<a href=${m[6]} target="_blank" rel="noopener noreferrer nofollow">${m[5]}</a>
+          ${m[5] === m[6] ? null : html`<span class="soft"> (${m[6]})</span>`}`,
+      );
   }
   if (at < text.length) out.push(text.slice(at));
   return out;
@@ -34,7 +39,8 @@ export function Markdown({ text }) {
   const flush = () => {
     if (words.length) out.push(html`<p>${spans(words.join('\n'))}</p>`);
     if (list) out.push(list.ordered ? html`<ol>${list.items}</ol>` : html`<ul>${list.items}</ul>`);
-    words = []; list = null;
+    words = [];
+    list = null;
   };
   const lines = text.replace(/\r\n?/g, '\n').split('\n');
   for (let i = 0; i < lines.length; i++) {
@@ -48,13 +54,23 @@ export function Markdown({ text }) {
     }
     const m = block.exec(lines[i]);
     if (!lines[i].trim()) flush();
-    else if (m?.[1]) { flush(); out.push(html`<p class="heading">${spans(m[2])}</p>`); }
-    else if (m?.[3]) {
+    else if (m?.[1]) {
+      flush();
+      out.push(html`<p class="heading">${spans(m[2])}</p>`);
+    } else if (m?.[3]) {
       const ordered = /\d/.test(m[3]);
-      if (!list || list.ordered !== ordered) { flush(); list = { ordered, items: [] }; }
+      if (!list || list.ordered !== ordered) {
+        flush();
+        list = { ordered, items: [] };
+      }
       list.items.push(html`<li>${spans(m[4])}</li>`);
-    } else if (m && m[5] !== undefined) { flush(); out.push(html`<blockquote>${spans(m[5])}</blockquote>`); }
-    else { if (list) flush(); words.push(lines[i]); }
+    } else if (m && m[5] !== undefined) {
+      flush();
+      out.push(html`<blockquote>${spans(m[5])}</blockquote>`);
+    } else {
+      if (list) flush();
+      words.push(lines[i]);
+    }
   }
   flush();
   return html`<div class="markdown">${out}</div>`;

@@ -15,14 +15,28 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 export function alone(u, series) {
   const values = u.data[series];
   const at = [];
-  for (let i = 0; i < values.length; i++) if (values[i] != null && values[i - 1] == null && values[i + 1] == null) at.push(i);
+  for (let i = 0; i < values.length; i++)
+    if (values[i] != null && values[i - 1] == null && values[i + 1] == null) at.push(i);
   return at;
 }
 
 /** @param {Line} l */
 function drawn(l) {
-  if (l.bars) return { label: l.label, stroke: colour(l.colour), fill: colour(l.colour), width: 0, paths: uPlot.paths.bars?.({ size: [0.8, 12, 2] }), points: { show: false } };
-  return { label: l.label, stroke: colour(l.colour), width: 1.5, points: { show: true, size: 4, fill: colour(l.colour), filter: alone } };
+  if (l.bars)
+    return {
+      label: l.label,
+      stroke: colour(l.colour),
+      fill: colour(l.colour),
+      width: 0,
+      paths: uPlot.paths.bars?.({ size: [0.8, 12, 2] }),
+      points: { show: false },
+    };
+  return {
+    label: l.label,
+    stroke: colour(l.colour),
+    width: 1.5,
+    points: { show: true, size: 4, fill: colour(l.colour), filter: alone },
+  };
 }
 
 /**
@@ -44,23 +58,43 @@ export function Plot({ label, data, lines, unit = '', testid }) {
     const width = () => Math.max(200, at.clientWidth);
     const make = () => {
       plot.current?.destroy();
-      const axis = { stroke: colour('--soft'), grid: { stroke: colour('--line'), width: 1 }, ticks: { stroke: colour('--line') } };
-      plot.current = new uPlot({
-        width: width(), height, legend: { show: false }, cursor: { show: false },
-        scales: { y: { range: (_u, _min, max) => [0, Math.max(1, max * 1.1)] } },
-        axes: [axis, { ...axis, size: 60, values: (_u, v) => v.map((n) => n + unit) }],
-        series: [{}, ...lines.map(drawn)],
-      }, latest.current, at);
+      const axis = {
+        stroke: colour('--soft'),
+        grid: { stroke: colour('--line'), width: 1 },
+        ticks: { stroke: colour('--line') },
+      };
+      plot.current = new uPlot(
+        {
+          width: width(),
+          height,
+          legend: { show: false },
+          cursor: { show: false },
+          scales: { y: { range: (_u, _min, max) => [0, Math.max(1, max * 1.1)] } },
+          axes: [axis, { ...axis, size: 60, values: (_u, v) => v.map((n) => n + unit) }],
+          series: [{}, ...lines.map(drawn)],
+        },
+        latest.current,
+        at,
+      );
     };
     make();
     const scheme = matchMedia('(prefers-color-scheme: dark)');
     const sized = new ResizeObserver(() => plot.current.setSize({ width: width(), height }));
     scheme.addEventListener('change', make);
     sized.observe(at);
-    return () => { scheme.removeEventListener('change', make); sized.disconnect(); plot.current?.destroy(); plot.current = null; };
+    return () => {
+      scheme.removeEventListener('change', make);
+      sized.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
   }, []);
-  useEffect(() => { plot.current?.setData(data); }, [data]);
-  return html`<figure class="plot" data-testid=${testid}><figcaption>${label} ${lines.map((l) => html`<span class=${'key ' + l.colour.slice(2)}>${l.label}</span> `)}</figcaption><div ref=${box} role="img" aria-label=${label}></div>
+  useEffect(() => {
+    plot.current?.setData(data);
+  }, [data]);
+  return html`<figure class="plot" data-testid=${testid}><figcaption>
+    ${label} ${lines.map((l) => html`<span class=${'key ' + l.colour.slice(2)}>${l.label}</span> `)}</figcaption>
+    <div ref=${box} role="img" aria-label=${label}></div>
     <${Figures} label=${label} data=${data} lines=${lines} /></figure>`;
 }
 
@@ -69,10 +103,22 @@ function Figures({ label, data, lines }) {
   const [open, setOpen] = useState(false);
   const rows = [];
   if (open) {
-    for (let i = data[0].length - 1; i >= 0 && rows.length < 24; i--) if (lines.some((_, l) => data[l + 1][i])) rows.push(i);
+    for (let i = data[0].length - 1; i >= 0 && rows.length < 24; i--)
+      if (lines.some((_, l) => data[l + 1][i])) rows.push(i);
   }
   return html`<details open=${open} onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>Figures</summary>
-    ${!open ? null : !rows.length ? html`<p class="empty">Nothing yet.</p>` : html`<table aria-label=${label}><thead><tr><th scope="col">From</th>${lines.map((l) => html`<th scope="col" class="num">${l.label}</th>`)}</tr></thead>
-      <tbody>${rows.map((i) => html`<tr key=${data[0][i]} data-at=${data[0][i]}><td>${new Date(data[0][i] * 1000).toLocaleTimeString()}</td>
-        ${lines.map((_, l) => html`<td class="num">${data[l + 1][i] == null ? '—' : +data[l + 1][i].toFixed(3)}</td>`)}</tr>`)}</tbody></table>`}</details>`;
+    ${
+      !open
+        ? null
+        : !rows.length
+          ? html`<p class="empty">Nothing yet.</p>`
+          : html`<table aria-label=${label}><thead><tr><th scope="col">From</th>
+            ${lines.map((l) => html`<th scope="col" class="num">${l.label}</th>`)}</tr></thead>
+      <tbody>${rows.map(
+        (
+          i,
+        ) => html`<tr key=${data[0][i]} data-at=${data[0][i]}><td>${new Date(data[0][i] * 1000).toLocaleTimeString()}</td>
+        ${lines.map((_, l) => html`<td class="num">${data[l + 1][i] == null ? '—' : +data[l + 1][i].toFixed(3)}</td>`)}</tr>`,
+      )}</tbody></table>`
+    }</details>`;
 }

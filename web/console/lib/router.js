@@ -2,12 +2,17 @@
 // kept and sent to others.
 import { html, signal, useCallback } from './html.js';
 
-const here = () => ({ path: location.pathname.replace(/^\/console\/?/, ''), query: Object.fromEntries(new URLSearchParams(location.search)) });
+const here = () => ({
+  path: location.pathname.replace(/^\/console\/?/, ''),
+  query: Object.fromEntries(new URLSearchParams(location.search)),
+});
 
 /** @type {import('@preact/signals').Signal<{path: string, query: Record<string, string>}>} */
 export const route = signal(here());
 
-addEventListener('popstate', () => { route.value = here(); });
+addEventListener('popstate', () => {
+  route.value = here();
+});
 
 /** The address of a view. @param {string} path @param {Record<string, string|undefined>} [query] */
 export function address(path, query = {}) {
@@ -28,10 +33,13 @@ export function narrow(change) {
 
 /** A link to a view of this page. @param {any} props */
 export function Link({ to, query, children, ...rest }) {
-  const click = useCallback((/** @type {MouseEvent} */ e) => {
-    if (e.metaKey || e.ctrlKey || e.shiftKey || e.button !== 0) return;
-    e.preventDefault();
-    go(to, query);
-  }, [to, JSON.stringify(query)]);
+  const click = useCallback(
+    (/** @type {MouseEvent} */ e) => {
+      if (e.metaKey || e.ctrlKey || e.shiftKey || e.button !== 0) return;
+      e.preventDefault();
+      go(to, query);
+    },
+    [to, JSON.stringify(query)],
+  );
   return html`<a href=${address(to, query)} onClick=${click} ...${rest}>${children}</a>`;
 }

@@ -8,8 +8,12 @@
 /** What was typed where JSON is wanted, and is none yet. */
 export class Unparsed {
   /** @param {string} text */
-  constructor(text) { this.text = text; }
-  toJSON() { return this.text; }
+  constructor(text) {
+    this.text = text;
+  }
+  toJSON() {
+    return this.text;
+  }
 }
 
 const deepest = 24;
@@ -20,7 +24,11 @@ function at(ref, root) {
   /** @type {any} */ let found = root;
   for (const part of ref.slice(1).split('/').slice(1)) {
     let key = part;
-    try { key = decodeURIComponent(part); } catch { /* it is as it stands */ }
+    try {
+      key = decodeURIComponent(part);
+    } catch {
+      /* it is as it stands */
+    }
     key = key.replace(/~1/g, '/').replace(/~0/g, '~');
     if (found === null || typeof found !== 'object' || !Object.hasOwn(found, key)) return undefined;
     found = found[key];
@@ -41,7 +49,9 @@ export function resolve(schema, root, depth = 0) {
     const merged = /** @type {Schema} */ ({});
     for (const part of [...allOf.map((/** @type {any} */ s) => resolve(s, root, depth + 1)), rest]) {
       const properties = { ...merged.properties, ...part.properties };
-      const required = [...new Set([...(merged.required || []), ...(Array.isArray(part.required) ? part.required : [])])];
+      const required = [
+        ...new Set([...(merged.required || []), ...(Array.isArray(part.required) ? part.required : [])]),
+      ];
       Object.assign(merged, part);
       if (Object.keys(properties).length) merged.properties = properties;
       if (required.length) merged.required = required;
@@ -59,20 +69,34 @@ export function variants(schema, root) {
     delete base.default;
     return among.map((/** @type {any} */ s) => {
       const part = resolve(s, root);
-      const properties = base.properties || part.properties ? { properties: { ...base.properties, ...part.properties } } : {};
+      const properties =
+        base.properties || part.properties ? { properties: { ...base.properties, ...part.properties } } : {};
       const required = [...(base.required || []), ...(part.required || [])];
-      return { ...base, title: undefined, description: undefined, ...part, ...properties, ...(required.length ? { required } : {}) };
+      return {
+        ...base,
+        title: undefined,
+        description: undefined,
+        ...part,
+        ...properties,
+        ...(required.length ? { required } : {}),
+      };
     });
   }
-  if (Array.isArray(schema.type) && schema.type.length > 1 && !schema.enum) return schema.type.map((type) => ({ ...schema, type, title: undefined }));
+  if (Array.isArray(schema.type) && schema.type.length > 1 && !schema.enum)
+    return schema.type.map((type) => ({ ...schema, type, title: undefined }));
   return [];
 }
 
 /** Whether a member whose value is fixed says which form of a union is meant, and that a value is of it. @param {Schema} variant @param {any} value */
 function tagged(variant, value) {
   if (typeOf(value) !== 'object') return false;
-  return Object.entries(variant.properties || {}).some(([name, one]) => one !== null && typeof one === 'object'
-    && (one.const !== undefined && same(one.const, value[name]) || Array.isArray(one.enum) && one.enum.length === 1 && same(one.enum[0], value[name])));
+  return Object.entries(variant.properties || {}).some(
+    ([name, one]) =>
+      one !== null &&
+      typeof one === 'object' &&
+      ((one.const !== undefined && same(one.const, value[name])) ||
+        (Array.isArray(one.enum) && one.enum.length === 1 && same(one.enum[0], value[name]))),
+  );
 }
 
 /**
@@ -85,7 +109,9 @@ export function closest(all, value, how, path = '', depth = 0) {
   let at = tried.findIndex((p) => !p.length);
   if (at < 0) at = all.findIndex((v) => tagged(v, value));
   if (at < 0) {
-    tried.forEach((p, i) => { if (!p.some((one) => one.path === path) && (at < 0 || p.length < tried[at].length)) at = i; });
+    tried.forEach((p, i) => {
+      if (!p.some((one) => one.path === path) && (at < 0 || p.length < tried[at].length)) at = i;
+    });
   }
   return { at, problems: at < 0 ? [{ path, text: 'fits none of the forms it may have' }] : tried[at] };
 }
@@ -94,26 +120,34 @@ export function closest(all, value, how, path = '', depth = 0) {
 export function kind(schema) {
   if (schema.const !== undefined) return 'const';
   if (Array.isArray(schema.enum) && schema.enum.length) return 'enum';
-  if (Array.isArray(schema.anyOf) && schema.anyOf.length || Array.isArray(schema.oneOf) && schema.oneOf.length) return 'union';
-  const type = Array.isArray(schema.type) ? schema.type.length === 1 ? schema.type[0] : 'union' : schema.type;
+  if ((Array.isArray(schema.anyOf) && schema.anyOf.length) || (Array.isArray(schema.oneOf) && schema.oneOf.length))
+    return 'union';
+  const type = Array.isArray(schema.type) ? (schema.type.length === 1 ? schema.type[0] : 'union') : schema.type;
   if (type === 'union' && !schema.type.length) return 'any';
   if (type === undefined) {
     if (schema.properties) return 'object';
     if (schema.items || schema.prefixItems) return 'array';
     return 'any';
   }
-  if (type === 'object' && !Object.keys(schema.properties || {}).length && !isSchema(schema.additionalProperties)) return 'any';
+  if (type === 'object' && !Object.keys(schema.properties || {}).length && !isSchema(schema.additionalProperties))
+    return 'any';
   return ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null', 'union'].includes(type) ? type : 'any';
 }
 
 /** Whether additional members have a schema that says something. @param {any} s */
-export function isSchema(s) { return s !== null && typeof s === 'object' && Object.keys(s).length > 0; }
+export function isSchema(s) {
+  return s !== null && typeof s === 'object' && Object.keys(s).length > 0;
+}
 
 /** The schema of the element i of an array. @param {Schema} schema @param {number} i @returns {any} */
 export function element(schema, i) {
-  const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
+  const fixed = Array.isArray(schema.prefixItems)
+    ? schema.prefixItems
+    : Array.isArray(schema.items)
+      ? schema.items
+      : [];
   if (i < fixed.length) return fixed[i];
-  return Array.isArray(schema.items) ? schema.additionalItems ?? {} : schema.items ?? {};
+  return Array.isArray(schema.items) ? (schema.additionalItems ?? {}) : (schema.items ?? {});
 }
 
 /** What a form begins with; undefined where there is nothing to begin with. @param {any} raw @param {Schema} root @param {number} [depth] @returns {any} */
@@ -121,25 +155,40 @@ export function blank(raw, root, depth = 0) {
   const schema = resolve(raw, root);
   if (schema.default !== undefined) return structuredClone(schema.default);
   switch (kind(schema)) {
-    case 'const': return schema.const;
+    case 'const':
+      return schema.const;
     case 'object': {
       const out = /** @type {Record<string, any>} */ ({});
       if (depth > 4) return out;
       for (const name of Array.isArray(schema.required) ? schema.required : []) {
-        const value = schema.properties && Object.hasOwn(schema.properties, name) ? blank(schema.properties[name], root, depth + 1) : undefined;
+        const value =
+          schema.properties && Object.hasOwn(schema.properties, name)
+            ? blank(schema.properties[name], root, depth + 1)
+            : undefined;
         if (value !== undefined) out[name] = value;
       }
-      for (const [name, one] of Object.entries(schema.properties || {})) if (out[name] === undefined && one?.default !== undefined) out[name] = structuredClone(one.default);
+      for (const [name, one] of Object.entries(schema.properties || {}))
+        if (out[name] === undefined && one?.default !== undefined) out[name] = structuredClone(one.default);
       return out;
     }
     case 'array': {
-      const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems.map((/** @type {any} */ s) => blank(s, root, depth + 1) ?? null) : [];
-      while (depth < 4 && fixed.length < Math.min(schema.minItems || 0, 20)) fixed.push(blank(element(schema, fixed.length), root, depth + 1) ?? null);
+      const fixed = Array.isArray(schema.prefixItems)
+        ? schema.prefixItems.map((/** @type {any} */ s) => blank(s, root, depth + 1) ?? null)
+        : [];
+      while (depth < 4 && fixed.length < Math.min(schema.minItems || 0, 20))
+        fixed.push(blank(element(schema, fixed.length), root, depth + 1) ?? null);
       return fixed;
     }
-    case 'null': return null;
-    case 'union': { const first = variants(schema, root)[0]; return first && ['object', 'array'].includes(kind(resolve(first, root))) ? blank(first, root, depth + 1) : undefined; }
-    case 'any': return schema.type === 'object' && depth === 0 ? {} : undefined;
+    case 'null':
+      return null;
+    case 'union': {
+      const first = variants(schema, root)[0];
+      return first && ['object', 'array'].includes(kind(resolve(first, root)))
+        ? blank(first, root, depth + 1)
+        : undefined;
+    }
+    case 'any':
+      return schema.type === 'object' && depth === 0 ? {} : undefined;
   }
   return undefined;
 }
@@ -158,7 +207,9 @@ function is(value, type) {
 }
 
 /** Whether a text stands for a stored value. @param {any} v */
-export function isReference(v) { return typeof v === 'string' && /^@[\p{L}_][\p{L}\p{N}_-]*/u.test(v); }
+export function isReference(v) {
+  return typeof v === 'string' && /^@[\p{L}_][\p{L}\p{N}_-]*/u.test(v);
+}
 
 /** Whether two values are the same JSON. @param {any} a @param {any} b */
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -175,7 +226,13 @@ export function check(raw, value, how, path = '', depth = 0) {
   if (how.references && isReference(value)) return [];
   const wrong = (/** @type {string} */ text) => [{ path, text }];
   if (schema.const !== undefined && !same(schema.const, value)) return wrong(`must be ${JSON.stringify(schema.const)}`);
-  if (Array.isArray(schema.enum) && !schema.enum.some((e) => same(e, value))) return wrong(`must be one of ${schema.enum.slice(0, 12).map((e) => JSON.stringify(e)).join(', ')}`);
+  if (Array.isArray(schema.enum) && !schema.enum.some((e) => same(e, value)))
+    return wrong(
+      `must be one of ${schema.enum
+        .slice(0, 12)
+        .map((e) => JSON.stringify(e))
+        .join(', ')}`,
+    );
   const types = schema.type === undefined ? [] : [schema.type].flat();
   if (types.length && !types.some((t) => is(value, t))) return wrong(`must be ${types.map(article).join(' or ')}`);
   const among = [schema.anyOf, schema.oneOf].find((list) => Array.isArray(list) && list.length);
@@ -184,10 +241,14 @@ export function check(raw, value, how, path = '', depth = 0) {
     if (problems.length) return problems;
   }
   switch (typeOf(value)) {
-    case 'string': return text(schema, value, wrong);
-    case 'number': return number(schema, value, wrong);
-    case 'array': return list(schema, value, how, path, depth, wrong);
-    case 'object': return members(schema, value, how, path, depth);
+    case 'string':
+      return text(schema, value, wrong);
+    case 'number':
+      return number(schema, value, wrong);
+    case 'array':
+      return list(schema, value, how, path, depth, wrong);
+    case 'object':
+      return members(schema, value, how, path, depth);
   }
   return [];
 }
@@ -199,7 +260,9 @@ const article = (type) => (type === 'null' ? 'null' : (/^[aeio]/.test(type) ? 'a
 const formats = {
   date: (v) => /^\d{4}-\d\d-\d\d$/.test(v) && !Number.isNaN(Date.parse(v)),
   time: (v) => /^\d\d:\d\d:\d\d(\.\d+)?(z|[+-]\d\d:\d\d)$/i.test(v),
-  'date-time': (v) => /^\d{4}-\d\d-\d\d[t ]\d\d:\d\d:\d\d(\.\d+)?(z|[+-]\d\d:\d\d)$/i.test(v) && !Number.isNaN(Date.parse(v.replace(' ', 'T'))),
+  'date-time': (v) =>
+    /^\d{4}-\d\d-\d\d[t ]\d\d:\d\d:\d\d(\.\d+)?(z|[+-]\d\d:\d\d)$/i.test(v) &&
+    !Number.isNaN(Date.parse(v.replace(' ', 'T'))),
   email: (v) => /^[^\s@]+@[^\s@]+$/.test(v),
   uri: (v) => URL.canParse(v),
   uuid: (v) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(v),
@@ -209,9 +272,11 @@ const formats = {
 /** @param {Schema} s @param {string} v @param {(t: string) => Problem[]} wrong */
 function text(s, v, wrong) {
   const length = [...v].length;
-  if (s.minLength > length) return wrong(s.minLength === 1 ? 'must not be empty' : `must have at least ${s.minLength} characters`);
+  if (s.minLength > length)
+    return wrong(s.minLength === 1 ? 'must not be empty' : `must have at least ${s.minLength} characters`);
   if (s.maxLength < length) return wrong(`must have at most ${s.maxLength} characters, and has ${length}`);
-  if (v !== '' && Object.hasOwn(formats, s.format) && !formats[s.format](v)) return wrong(`does not look like ${article(s.format)}`);
+  if (v !== '' && Object.hasOwn(formats, s.format) && !formats[s.format](v))
+    return wrong(`does not look like ${article(s.format)}`);
   return [];
 }
 
@@ -219,9 +284,12 @@ function text(s, v, wrong) {
 function number(s, v, wrong) {
   if (v < s.minimum) return wrong(`must be at least ${s.minimum}`);
   if (v > s.maximum) return wrong(`must be at most ${s.maximum}`);
-  if (typeof s.exclusiveMinimum === 'number' && v <= s.exclusiveMinimum) return wrong(`must be more than ${s.exclusiveMinimum}`);
-  if (typeof s.exclusiveMaximum === 'number' && v >= s.exclusiveMaximum) return wrong(`must be less than ${s.exclusiveMaximum}`);
-  if (s.multipleOf > 0 && Math.abs(v / s.multipleOf - Math.round(v / s.multipleOf)) > 1e-9) return wrong(`must be a multiple of ${s.multipleOf}`);
+  if (typeof s.exclusiveMinimum === 'number' && v <= s.exclusiveMinimum)
+    return wrong(`must be more than ${s.exclusiveMinimum}`);
+  if (typeof s.exclusiveMaximum === 'number' && v >= s.exclusiveMaximum)
+    return wrong(`must be less than ${s.exclusiveMaximum}`);
+  if (s.multipleOf > 0 && Math.abs(v / s.multipleOf - Math.round(v / s.multipleOf)) > 1e-9)
+    return wrong(`must be a multiple of ${s.multipleOf}`);
   return [];
 }
 
@@ -229,20 +297,24 @@ function number(s, v, wrong) {
 function list(s, v, how, path, depth, wrong) {
   if (v.length < s.minItems) return wrong(`must have at least ${s.minItems} items`);
   if (v.length > s.maxItems) return wrong(`must have at most ${s.maxItems} items, and has ${v.length}`);
-  if (s.uniqueItems && new Set(v.map((x) => JSON.stringify(x))).size < v.length) return wrong('must not have an item twice');
+  if (s.uniqueItems && new Set(v.map((x) => JSON.stringify(x))).size < v.length)
+    return wrong('must not have an item twice');
   return v.slice(0, 1000).flatMap((x, i) => check(element(s, i), x, how, `${path}/${i}`, depth + 1));
 }
 
 /** @param {Schema} s @param {Record<string, any>} v @param {any} how @param {string} path @param {number} depth @returns {Problem[]} */
 function members(s, v, how, path, depth) {
   /** @type {Problem[]} */ const out = [];
-  for (const name of Array.isArray(s.required) ? s.required : []) if (v[name] === undefined) out.push({ path: `${path}/${name}`, text: 'is required', missing: true });
+  for (const name of Array.isArray(s.required) ? s.required : [])
+    if (v[name] === undefined) out.push({ path: `${path}/${name}`, text: 'is required', missing: true });
   for (const [name, one] of Object.entries(v)) {
     if (one === undefined) continue;
     const own = s.properties && Object.hasOwn(s.properties, name);
     if (own) out.push(...check(s.properties[name], one, how, `${path}/${name}`, depth + 1));
-    else if (s.additionalProperties === false && !s.patternProperties) out.push({ path: `${path}/${name}`, text: 'is not known to the tool' });
-    else if (isSchema(s.additionalProperties)) out.push(...check(s.additionalProperties, one, how, `${path}/${name}`, depth + 1));
+    else if (s.additionalProperties === false && !s.patternProperties)
+      out.push({ path: `${path}/${name}`, text: 'is not known to the tool' });
+    else if (isSchema(s.additionalProperties))
+      out.push(...check(s.additionalProperties, one, how, `${path}/${name}`, depth + 1));
   }
   return out;
 }

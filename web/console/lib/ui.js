@@ -6,8 +6,11 @@ import { seen } from './text.js';
 
 /** @param {{title: string, actions?: any, children?: any}} props */
 export function Page({ title, actions, children }) {
-  useEffect(() => { document.title = seen(title) + ' · Stoa'; }, [title]);
-  return html`<main id="main" tabindex="-1"><header class="page"><h1>${title}</h1><div class="actions">${actions}</div></header>${children}</main>`;
+  useEffect(() => {
+    document.title = seen(title) + ' · Stoa';
+  }, [title]);
+  return html`<main id="main" tabindex="-1"><header class="page"><h1>${title}</h1><div class="actions">${actions}</div></header>
+    ${children}</main>`;
 }
 
 /**
@@ -15,44 +18,87 @@ export function Page({ title, actions, children }) {
  * @param {{label: string, back: string, query?: any, testid?: string, children?: any}} props back is the address of the list
  */
 export function Side({ label, back, query, testid, children }) {
-  return html`<section class="side" aria-label=${label} data-testid=${testid}><p class="close"><${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
+  return html`<section class="side" aria-label=${label} data-testid=${testid}><p class="close">
+    <${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
 }
 
 /** What went wrong, and what to do. @param {{error: any}} props */
 export function Trouble({ error }) {
   if (!error) return null;
-  return html`<div class="trouble" role="alert"><strong>${error.message || String(error)}</strong>${error.hint ? html`<span>${error.hint}</span>` : null}</div>`;
+  return html`<div class="trouble" role="alert"><strong>${error.message || String(error)}</strong>${error.hint ? html`<span>
+    ${error.hint}</span>` : null}</div>`;
 }
 
 /** @param {{children?: any}} props */
-export function Empty({ children }) { return html`<p class="empty">${children}</p>`; }
+export function Empty({ children }) {
+  return html`<p class="empty">${children}</p>`;
+}
 
 /** A word in a colour. kind is good, bad, warn, busy or calm. @param {{kind?: string, children?: any}} props */
-export function Badge({ kind = 'calm', children }) { return html`<span class=${'badge ' + kind}>${children}</span>`; }
+export function Badge({ kind = 'calm', children }) {
+  return html`<span class=${'badge ' + kind}>${children}</span>`;
+}
 
 const kinds = /** @type {Record<string, string>} */ ({
-  connected: 'good', ready: 'good', done: 'good', on: 'good', completed: 'good', open: 'good', running: 'busy', working: 'busy', connecting: 'busy', starting: 'busy', retrying: 'busy', undoing: 'busy',
-  failed: 'bad', error: 'bad', lost: 'bad', unknown: 'bad', denied: 'bad', paused: 'warn', waiting: 'warn', pending: 'calm', skipped: 'calm', stopped: 'warn', warn: 'warn', cancelled: 'warn', input_required: 'warn',
+  connected: 'good',
+  ready: 'good',
+  done: 'good',
+  on: 'good',
+  completed: 'good',
+  open: 'good',
+  running: 'busy',
+  working: 'busy',
+  connecting: 'busy',
+  starting: 'busy',
+  retrying: 'busy',
+  undoing: 'busy',
+  failed: 'bad',
+  error: 'bad',
+  lost: 'bad',
+  unknown: 'bad',
+  denied: 'bad',
+  paused: 'warn',
+  waiting: 'warn',
+  pending: 'calm',
+  skipped: 'calm',
+  stopped: 'warn',
+  warn: 'warn',
+  cancelled: 'warn',
+  input_required: 'warn',
 });
 
 /** The state of something, in its colour. @param {{is: string}} props */
-export function State({ is }) { return html`<${Badge} kind=${kinds[is] || 'calm'}>${is || '—'}<//>`; }
+export function State({ is }) {
+  return html`<${Badge} kind=${kinds[is] || 'calm'}>${is || '—'}<//>`;
+}
 
 /** A button that says what came of it. @param {any} props */
 export function Button({ onClick, children, danger, ...rest }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {any} */ (null));
   const click = async (/** @type {Event} */ e) => {
-    setBusy(true); setError(null);
-    try { await onClick?.(e); } catch (err) { setError(err); } finally { setBusy(false); }
+    setBusy(true);
+    setError(null);
+    try {
+      await onClick?.(e);
+    } catch (err) {
+      setError(err);
+    } finally {
+      setBusy(false);
+    }
   };
-  return html`<button type="button" class=${danger ? 'danger' : ''} disabled=${busy || rest.disabled} aria-busy=${busy} onClick=${click} ...${rest}>${children}</button>${error ? html`<${Trouble} error=${error} />` : null}`;
+  return html`<button type="button" class=${danger ? 'danger' : ''} disabled=${busy || rest.disabled} aria-busy=${busy}
+    onClick=${click} ...${rest}>${children}</button>${error ? html`<${Trouble} error=${error} />` : null}`;
 }
 
 /** A text that can be copied. @param {{text: string, label?: string}} props */
 export function Copy({ text, label = 'Copy' }) {
   const [done, setDone] = useState(false);
-  return html`<button type="button" class="small" onClick=${async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(() => setDone(false), 1500); }}>${done ? 'Copied' : label}</button>`;
+  return html`<button type="button" class="small" onClick=${async () => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  }}>${done ? 'Copied' : label}</button>`;
 }
 
 /**
@@ -67,10 +113,15 @@ export function useApi(path, every = 0, pause = 250) {
   const again = useRef(() => {});
   useEffect(() => {
     again.current = () => {};
-    if (!path) { set({ data: null, error: null, loading: false }); return; }
+    if (!path) {
+      set({ data: null, error: null, loading: false });
+      return;
+    }
     const abort = new AbortController();
     /** @type {any} */ let timer;
-    let began = 0, busy = false, stale = false;
+    let began = 0,
+      busy = false,
+      stale = false;
     const load = async () => {
       [began, busy, stale] = [performance.now(), true, false];
       try {
@@ -91,7 +142,10 @@ export function useApi(path, every = 0, pause = 250) {
     };
     again.current = soon;
     load();
-    return () => { abort.abort(); clearTimeout(timer); };
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [path, every]);
   return { ...state, again: () => again.current() };
 }
@@ -111,7 +165,11 @@ export function useSeen() {
 export function Search({ value, onChange, label = 'Search', ...rest }) {
   const timer = useRef(/** @type {any} */ (null));
   return html`<input type="search" aria-label=${label} placeholder=${label} value=${value}
-    onInput=${(/** @type {any} */ e) => { const v = e.target.value; clearTimeout(timer.current); timer.current = setTimeout(() => onChange(v), 150); }} ...${rest} />`;
+    onInput=${(/** @type {any} */ e) => {
+      const v = e.target.value;
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => onChange(v), 150);
+    }} ...${rest} />`;
 }
 
 /**
@@ -123,7 +181,11 @@ export function Scroll({ as = 'div', label = 'More, by scrolling', children, ...
   const [over, setOver] = useState(false);
   const look = () => {
     const e = box.current;
-    if (e) setOver(e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY !== 'visible');
+    if (e)
+      setOver(
+        e.scrollWidth > e.clientWidth + 1 ||
+          (e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY !== 'visible'),
+      );
   };
   useEffect(() => {
     const sized = new ResizeObserver(look);
@@ -140,21 +202,40 @@ export function Parts({ text }) {
 }
 
 /** Text as it was written. @param {any} props */
-export function Pre({ children, ...rest }) { return html`<${Scroll} as="pre" label="Text" ...${rest}>${children}<//>`; }
+export function Pre({ children, ...rest }) {
+  return html`<${Scroll} as="pre" label="Text" ...${rest}>${children}<//>`;
+}
 
 /** A table. columns: {key, title, render?, className?, sort?}. @param {{columns: any[], rows: any[], empty?: any, rowKey?: (r: any) => string, onRow?: (r: any) => void, selected?: string}} props */
 export function Table({ columns, rows, empty = 'Nothing here.', rowKey = (r) => r.name ?? r.id, onRow, selected }) {
   if (!rows.length) return html`<${Empty}>${empty}<//>`;
-  return html`<${Scroll} class="scroll" label="Table"><table role="table" class="stacks"><thead role="rowgroup"><tr role="row">${columns.map((c) => html`<th role="columnheader" scope="col" class=${c.className || ''}>${c.title || html`<span class="hide">Actions</span>`}</th>`)}</tr></thead>
-    <tbody role="rowgroup">${rows.map((r) => html`<tr role="row" key=${rowKey(r)} class=${(onRow ? 'link ' : '') + (selected === rowKey(r) ? 'selected' : '')} tabindex=${onRow ? 0 : undefined}
-      onClick=${onRow ? () => onRow(r) : undefined} onKeyDown=${onRow ? (/** @type {KeyboardEvent} */ e) => { if (e.key === 'Enter' && e.target === e.currentTarget) onRow(r); } : undefined}>
-      ${columns.map((c) => html`<td role="cell" class=${c.className || ''} data-title=${c.title}>${c.render ? c.render(r) : r[c.key]}</td>`)}</tr>`)}</tbody></table><//>`;
+  return html`<${Scroll} class="scroll" label="Table"><table role="table" class="stacks"><thead role="rowgroup"><tr role="row">
+    ${columns.map((c) => html`<th role="columnheader" scope="col" class=${c.className || ''}>
+    ${c.title || html`<span class="hide">Actions</span>`}</th>`)}</tr></thead>
+    <tbody role="rowgroup">${rows.map(
+      (
+        r,
+      ) => html`<tr role="row" key=${rowKey(r)} class=${(onRow ? 'link ' : '') + (selected === rowKey(r) ? 'selected' : '')}
+        tabindex=${onRow ? 0 : undefined}
+      onClick=${onRow ? () => onRow(r) : undefined} onKeyDown=${
+        onRow
+          ? (/** @type {KeyboardEvent} */ e) => {
+              if (e.key === 'Enter' && e.target === e.currentTarget) onRow(r);
+            }
+          : undefined
+      }>
+      ${columns.map((c) => html`<td role="cell" class=${c.className || ''} data-title=${c.title}>
+      ${c.render ? c.render(r) : r[c.key]}</td>`)}</tr>`,
+    )}</tbody></table><//>`;
 }
 
 /** @param {number} n */
 export function bytes(n) {
   if (n == null) return '';
-  for (const u of ['B', 'KiB', 'MiB', 'GiB']) { if (n < 1024 || u === 'GiB') return (u === 'B' ? n : n.toFixed(1)) + ' ' + u; n /= 1024; }
+  for (const u of ['B', 'KiB', 'MiB', 'GiB']) {
+    if (n < 1024 || u === 'GiB') return (u === 'B' ? n : n.toFixed(1)) + ' ' + u;
+    n /= 1024;
+  }
   return '';
 }
 
@@ -171,5 +252,6 @@ export function Time({ at }) {
   if (!at) return '—';
   const d = new Date(at);
   const today = d.toDateString() === new Date().toDateString();
-  return html`<time datetime=${d.toISOString()} title=${d.toLocaleString()}>${today ? d.toLocaleTimeString() : d.toLocaleDateString()}</time>`;
+  return html`<time datetime=${d.toISOString()} title=${d.toLocaleString()}>
+    ${today ? d.toLocaleTimeString() : d.toLocaleDateString()}</time>`;
 }

@@ -18,15 +18,27 @@ const halted = `/api/v1/runs?status=paused,waiting,stopped,failed&within=24h&lim
  */
 function series(pulse) {
   if (!pulse) return { calls: [[], [], []], times: [[], [], [], []] };
-  const seconds = pulse.stepMs / 1000, end = Date.parse(pulse.end) / 1000, n = pulse.calls.length;
+  const seconds = pulse.stepMs / 1000,
+    end = Date.parse(pulse.end) / 1000,
+    n = pulse.calls.length;
   const rate = (/** @type {number} */ v) => v / seconds;
   const ms = (/** @type {number} */ us) => (us ? us / 1000 : null);
   const at = pulse.calls.map((/** @type {number} */ _, /** @type {number} */ i) => end - (n - i) * seconds);
-  return { calls: [at, pulse.failed.map(rate), pulse.calls.map(rate)], times: [at, pulse.p99_us.map(ms), pulse.p95_us.map(ms), pulse.p50_us.map(ms)] };
+  return {
+    calls: [at, pulse.failed.map(rate), pulse.calls.map(rate)],
+    times: [at, pulse.p99_us.map(ms), pulse.p95_us.map(ms), pulse.p50_us.map(ms)],
+  };
 }
 
-const rates = [{ label: 'failed', colour: '--bad', bars: true }, { label: 'calls', colour: '--busy' }];
-const shares = [{ label: '99 of 100 within', colour: '--bad' }, { label: '95 of 100', colour: '--warn' }, { label: 'half of them', colour: '--good' }];
+const rates = [
+  { label: 'failed', colour: '--bad', bars: true },
+  { label: 'calls', colour: '--busy' },
+];
+const shares = [
+  { label: '99 of 100 within', colour: '--bad' },
+  { label: '95 of 100', colour: '--warn' },
+  { label: 'half of them', colour: '--good' },
+];
 
 /** The plots. @param {{pulse: any}} props */
 function Plots({ pulse }) {
@@ -40,38 +52,57 @@ function Plots({ pulse }) {
 const some = (all) => ({ shown: all.slice(0, most), more: Math.max(0, all.length - most) });
 
 export function Home() {
-  const servers = useApi('/api/v1/servers', 3000), runs = useApi(halted, 3000), pulse = useApi('/api/v1/pulse', 2000);
-  useEffect(() => listen((e) => {
-    if (e.type === 'upstream.state' || e.type === 'health') servers.again();
-    else if (/^run\./.test(e.type)) runs.again();
-    else if (e.type === 'error') pulse.again();
-  }, false), []);
+  const servers = useApi('/api/v1/servers', 3000),
+    runs = useApi(halted, 3000),
+    pulse = useApi('/api/v1/pulse', 2000);
+  useEffect(
+    () =>
+      listen((e) => {
+        if (e.type === 'upstream.state' || e.type === 'health') servers.again();
+        else if (/^run\./.test(e.type)) runs.again();
+        else if (e.type === 'error') pulse.again();
+      }, false),
+    [],
+  );
   // Whoever waits for approvals counts as being there to be asked; a page in
   // the background is nobody.
   const approvals = useApi(useSeen() ? '/api/v1/approvals?wait=1s' : '/api/v1/approvals', 1500);
   /** @type {any[]} */ const all = servers.data?.servers || [];
   const bad = some(all.filter((s) => s.error || s.state === 'failed' || s.health?.length));
-  const open = some(all.filter((s) => s.breaker && s.breaker !== 'closed' || s.openTools));
+  const open = some(all.filter((s) => (s.breaker && s.breaker !== 'closed') || s.openTools));
   /** @type {any[]} */ const still = runs.data?.runs || [];
   const halts = runs.data?.total ?? 0;
   const asked = approvals.data?.approvals || [];
   const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length;
   const more = bad.more + open.more + halts - still.length + Math.max(0, asked.length - most);
   const decide = (/** @type {any} */ a) => async (/** @type {any} */ body) => {
-    try { await api('/api/v1/approvals/' + encodeURIComponent(a.id), { method: 'POST', body }); } finally { approvals.again(); }
+    try {
+      await api('/api/v1/approvals/' + encodeURIComponent(a.id), { method: 'POST', body });
+    } finally {
+      approvals.again();
+    }
   };
   return html`<${Page} title="Home"><${Trouble} error=${servers.error || runs.error || pulse.error || approvals.error} />
     <div class="cards figures">
-      <${Figure} to="servers" testid="up" n=${servers.data ? `${all.filter((s) => s.state === 'connected').length} of ${all.length}` : '…'}>servers connected<//>
-      <${Figure} to="errors" testid="errors" n=${pulse.data?.errors ?? '…'}>${pulse.data?.errors === 1 ? 'error' : 'errors'} this minute<//>
+      <${Figure} to="servers" testid="up"
+        n=${servers.data ? `${all.filter((s) => s.state === 'connected').length} of ${all.length}` : '…'}>servers connected<//>
+      <${Figure} to="errors" testid="errors" n=${pulse.data?.errors ?? '…'}>
+      ${pulse.data?.errors === 1 ? 'error' : 'errors'} this minute<//>
       <${Figure} to="plans" testid="halted" n=${runs.data ? halts : '…'}>${halts === 1 ? 'run' : 'runs'} halted<//>
-      <${Figure} testid="asked" n=${approvals.data ? asked.length : '…'}>${asked.length === 1 ? 'call waits' : 'calls wait'} for you<//></div>
+      <${Figure} testid="asked" n=${approvals.data ? asked.length : '…'}>
+      ${asked.length === 1 ? 'call waits' : 'calls wait'} for you<//></div>
     <h2>Needs attention</h2>${calm ? html`<${Empty}>Nothing.<//>` : null}
-    ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose />`)}
+    ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose
+    />`)}
     <ul class="attention" data-testid="attention">
-      ${bad.shown.map((s) => html`<li key=${'s' + s.name}><${State} is=${s.state} /> <${Link} to=${'servers/' + encodeURIComponent(s.name)} data-testid=${'bad-' + s.name}>${s.name}<//> ${s.error || s.health.map((/** @type {any} */ x) => x.text).join('; ')}</li>`)}
+      ${bad.shown.map((s) => html`<li key=${'s' + s.name}>
+      <${State} is=${s.state} /> <${Link} to=${'servers/' + encodeURIComponent(s.name)} data-testid=${'bad-' + s.name}>${s.name}
+      <//> ${s.error || s.health.map((/** @type {any} */ x) => x.text).join('; ')}</li>`)}
       ${open.shown.map((s) => html`<${Breaker} key=${'b' + s.name} of=${s} />`)}
-      ${still.map((r) => html`<li key=${'r' + r.id}><${State} is=${r.status} /> <${Link} to=${'plans/' + encodeURIComponent(r.id)} data-testid=${'run-' + r.id}>${r.title || r.id}<//> after ${r.done} of ${r.steps} steps${r.session ? ` in ${r.session}` : ''}${r.reason ? ': ' + r.reason : ''} <span class="soft"><${Time} at=${r.ended || r.began} /></span></li>`)}
+      ${still.map((r) => html`<li key=${'r' + r.id}><${State} is=${r.status} /> <${Link} to=${'plans/' + encodeURIComponent(r.id)}
+      data-testid=${'run-' + r.id}>${r.title || r.id}
+      <//> after ${r.done} of ${r.steps} steps${r.session ? ` in ${r.session}` : ''}${r.reason ? ': ' + r.reason : ''} <span
+      class="soft"><${Time} at=${r.ended || r.began} /></span></li>`)}
       ${more ? html`<li class="soft">… and ${more} more</li>` : null}</ul>
     <${Plots} pulse=${pulse.data} /><//>`;
 }
@@ -85,12 +116,19 @@ function Figure({ n, to, testid, children }) {
 /** A server, or tools of one, that calls are kept from. @param {{of: any}} props */
 function Breaker({ of }) {
   if (of.breaker && of.breaker !== 'closed') {
-    return html`<li><${Badge} kind="bad">breaker ${of.breaker}<//> <${Link} to=${'servers/' + encodeURIComponent(of.name)} data-testid=${'breaker-' + of.name}>${of.name}<//> is left alone for a while, as it failed too often</li>`;
+    return html`<li><${Badge} kind="bad">breaker ${of.breaker}
+      <//> <${Link} to=${'servers/' + encodeURIComponent(of.name)} data-testid=${'breaker-' + of.name}>${of.name}
+      <//> is left alone for a while, as it failed too often</li>`;
   }
-  const names = of.openNames || [], more = of.openTools - names.length;
-  const tool = (/** @type {string} */ name, /** @type {number} */ i) => html`${i ? ', ' : ''}<${Link} class="mono" to="tools" 
+  const names = of.openNames || [],
+    more = of.openTools - names.length;
+  const tool = (
+    /** @type {string} */ name,
+    /** @type {number} */ i,
+  ) => html`${i ? ', ' : ''}<${Link} class="mono" to="tools" 
     query=${{ upstream: of.name, filter: name }}>${name}<//>`;
   return html`<li><${Badge} kind="bad">breaker open<//> ${names.map(tool)}${more > 0 ? ` and ${more} more` : ''} of
-    ${' '}<${Link} to="tools" query=${{ upstream: of.name, sort: 'failed' }} data-testid=${'breaker-' + of.name}>${of.name}<//>${' '}
+    ${' '}<${Link} to="tools" query=${{ upstream: of.name, sort: 'failed' }} data-testid=${'breaker-' + of.name}>${of.name}<//>
+    ${' '}
     ${of.openTools === 1 ? 'is' : 'are'} left alone for a while, having failed too often</li>`;
 }

@@ -60,8 +60,20 @@ function useRecords() {
         draw();
       }
     };
-    before().catch((error) => { if (!abort.signal.aborted) set((s) => ({ ...s, error })); }).finally(() => { ready = true; draw(); take(); });
-    return () => { abort.abort(); clearTimeout(timer); end(); };
+    before()
+      .catch((error) => {
+        if (!abort.signal.aborted) set((s) => ({ ...s, error }));
+      })
+      .finally(() => {
+        ready = true;
+        draw();
+        take();
+      });
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+      end();
+    };
   }, []);
   return { store, cost, error: state.error };
 }
@@ -70,7 +82,9 @@ function useRecords() {
 export function Live({ rest, query }) {
   const began = performance.now();
   const { store, cost, error } = useRecords();
-  useLayoutEffect(() => { cost.current = performance.now() - began; });
+  useLayoutEffect(() => {
+    cost.current = performance.now() - began;
+  });
   const [paused, setPaused] = useState(/** @type {{all: any[], n: number}|null} */ (null));
   const [drawn, setDrawn] = useState(step);
   const key = keyOf(query);
@@ -83,13 +97,17 @@ export function Live({ rest, query }) {
   if (fits.length > drawn) told.push(`the newest ${drawn} shown`);
   if (paused) told.push(`paused, ${store.n - paused.n} since`);
   if (missed.value) told.push(`${missed.value} lost, as this page was too slow`);
-  return html`<${Page} title="Live" actions=${html`<button type="button" data-testid="pause" aria-pressed=${!!paused} onClick=${pause}>${paused ? 'Go on' : 'Pause'}</button><${Export} fits=${fits} />`}>
+  return html`<${Page} title="Live" actions=${html`<button type="button" data-testid="pause" aria-pressed=${!!paused}
+    onClick=${pause}>${paused ? 'Go on' : 'Pause'}</button><${Export} fits=${fits} />`}>
     <${Trouble} error=${error} />
     <${Filters} query=${query} store=${store} turn=${store.n} />
     <p class="soft" role="status" data-testid="live-count">${told.join(' · ')}</p>
-    ${rest[0] === 'trace' ? html`<${Trace} key=${rest[1]} id=${rest[1] || ''} query=${query} />` : rest[0] ? html`<${One} key=${rest[0]} seq=${rest[0]} query=${query} />` : null}
-    ${fits.length ? html`<${Rows} fits=${fits} drawn=${drawn} query=${query} turn=${fits[fits.length - 1].n} />` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}
-    ${fits.length > drawn ? html`<button type="button" data-testid="older" onClick=${() => setDrawn(drawn + step)}>Show ${Math.min(step, fits.length - drawn)} older</button>` : null}<//>`;
+    ${rest[0] === 'trace' ? html`<${Trace} key=${rest[1]} id=${rest[1] || ''} query=${query} />` : rest[0] ? html`<${One}
+    key=${rest[0]} seq=${rest[0]} query=${query} />` : null}
+    ${fits.length ? html`<${Rows} fits=${fits} drawn=${drawn} query=${query} turn=${fits[fits.length - 1].n}
+    />` : html`<${Empty}>Nothing that is like that has happened yet.<//>`}
+    ${fits.length > drawn ? html`<button type="button" data-testid="older"
+    onClick=${() => setDrawn(drawn + step)}>Show ${Math.min(step, fits.length - drawn)} older</button>` : null}<//>`;
 }
 
 /**
@@ -103,20 +121,23 @@ function Rows({ fits, drawn, query }) {
   const rows = /** @type {any[]} */ ([]);
   const draw = (/** @type {import('./live_store.js').Entry} */ entry) => {
     let row = made.get(entry);
-    if (!row) made.set(entry, row = html`<${Row} key=${entry.n} entry=${entry} query=${query} opened=${opened} />`);
+    if (!row) made.set(entry, (row = html`<${Row} key=${entry.n} entry=${entry} query=${query} opened=${opened} />`));
     rows.push(row);
   };
   for (let i = fits.length - 1; i >= 0 && rows.length < drawn; i--) draw(fits[i]);
   // What somebody reads is not taken away, also when it is not kept any more.
   const oldest = fits[Math.max(0, fits.length - drawn)].n;
   const wanted = wants(query);
-  for (const entry of [...opened.values()].filter((e) => e.n < oldest && wanted(e)).sort((a, b) => b.n - a.n)) draw(entry);
+  for (const entry of [...opened.values()].filter((e) => e.n < oldest && wanted(e)).sort((a, b) => b.n - a.n))
+    draw(entry);
   return html`<ol class="live" data-testid="live">${rows}</ol>`;
 }
 
 /** @param {{query: Record<string, string>, store: Store, turn: number}} props */
 function Filters({ query, store }) {
-  const known = useRef(/** @type {{at: number, changed: number, of: Record<string, string[]>}} */ ({ at: -Infinity, changed: -1, of: {} }));
+  const known = useRef(
+    /** @type {{at: number, changed: number, of: Record<string, string[]>}} */ ({ at: -Infinity, changed: -1, of: {} }),
+  );
   const now = performance.now();
   if (known.current.changed !== store.changed && now - known.current.at >= settling) {
     const of = /** @type {Record<string, string[]>} */ ({ level: levels });
@@ -131,17 +152,34 @@ function Filters({ query, store }) {
     return () => clearTimeout(timer);
   }, [stale]);
   const of = known.current.of;
-  return useMemo(() => html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''} onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
-    ${[['upstream', 'Server'], ['tool', 'Tool'], ['session', 'Session'], ['level', 'Level'], ['type', 'Type']].map(([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`)}
-    ${query.trace ? html`<span data-testid="live-trace">Trace <span class="mono">${query.trace}</span>
-      <button type="button" class="small" data-testid="no-trace-filter" aria-label="Remove this filter: show other traces too" onClick=${() => narrow({ trace: '' })}>Remove</button></span>` : null}</div>`,
-  [of, keyOf(query)]);
+  return useMemo(
+    () => html`<div class="bar filters"><${Search} label="Search" data-testid="live-search" value=${query.search || ''}
+      onChange=${(/** @type {string} */ v) => narrow({ search: v })} />
+    ${[
+      ['upstream', 'Server'],
+      ['tool', 'Tool'],
+      ['session', 'Session'],
+      ['level', 'Level'],
+      ['type', 'Type'],
+    ].map(
+      ([k, title]) => html`<${Pick} key=${k} name=${k} title=${title} value=${query[k] || ''} of=${of[k] || []} />`,
+    )}
+    ${
+      query.trace
+        ? html`<span data-testid="live-trace">Trace <span class="mono">${query.trace}</span>
+      <button type="button" class="small" data-testid="no-trace-filter" aria-label="Remove this filter: show other traces too"
+      onClick=${() => narrow({ trace: '' })}>Remove</button></span>`
+        : null
+    }</div>`,
+    [of, keyOf(query)],
+  );
 }
 
 /** @param {{name: string, title: string, value: string, of: string[]}} props */
 function Pick({ name, title, value, of }) {
   const all = value && !of.includes(value) ? [...of, value] : of;
-  return html`<label>${title} <select data-testid=${'live-' + name} value=${value} onChange=${(/** @type {any} */ e) => narrow({ [name]: e.target.value })}>
+  return html`<label>${title} <select data-testid=${'live-' + name} value=${value}
+    onChange=${(/** @type {any} */ e) => narrow({ [name]: e.target.value })}>
     <option value="">all</option>${all.map((v) => html`<option key=${v} value=${v}>${v}</option>`)}</select></label>`;
 }
 
@@ -151,9 +189,21 @@ const clock = new Intl.DateTimeFormat([], { timeStyle: 'medium' });
 function Row({ entry, query, opened }) {
   const record = entry.record;
   const [open, setOpen] = useState(false);
-  useEffect(() => () => { opened.delete(entry.n); }, []);
+  useEffect(
+    () => () => {
+      opened.delete(entry.n);
+    },
+    [],
+  );
   const level = levelOf(record);
-  const about = [record.session && 'in ' + record.session, record.run, record.step, record.took_us != null && took(record.took_us)].filter(Boolean).join(' · ');
+  const about = [
+    record.session && 'in ' + record.session,
+    record.run,
+    record.step,
+    record.took_us != null && took(record.took_us),
+  ]
+    .filter(Boolean)
+    .join(' · ');
   const toggle = (/** @type {any} */ e) => {
     if (e.target !== e.currentTarget) return;
     setOpen(e.currentTarget.open);
@@ -161,17 +211,22 @@ function Row({ entry, query, opened }) {
     if (e.currentTarget.open) opened.set(entry.n, entry);
     if (opened.size > mostOpen) opened.delete(opened.keys().next().value ?? 0); // the one that was opened first
   };
-  return html`<li><details onToggle=${toggle}><summary><time class="mono soft" datetime=${record.time}>${clock.format(new Date(record.time))}</time>
-    <${Badge} kind=${level === 'error' ? 'bad' : level === 'warning' ? 'warn' : 'calm'}>${record.type}<//> <span class="mono">${[record.upstream, record.tool].filter(Boolean).join(':')}</span>
-    ${record.kind ? html`<span class=${level === 'info' ? 'soft' : 'failed'}>${record.kind}</span>` : null} <span class="soft">${about}</span></summary>
-    ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//><${Traced} record=${record} /></div><${Whole} record=${record} />` : null}</details></li>`;
+  return html`<li><details onToggle=${toggle}><summary><time class="mono soft" datetime=${record.time}>
+    ${clock.format(new Date(record.time))}</time>
+    <${Badge} kind=${level === 'error' ? 'bad' : level === 'warning' ? 'warn' : 'calm'}>${record.type}<//> <span class="mono">
+    ${[record.upstream, record.tool].filter(Boolean).join(':')}</span>
+    ${record.kind ? html`<span class=${level === 'info' ? 'soft' : 'failed'}>${record.kind}</span>` : null} <span class="soft">
+    ${about}</span></summary>
+    ${open ? html`<div class="bar"><${Link} to=${'live/' + record.seq} query=${query}>Link to this<//>
+    <${Traced} record=${record} /></div><${Whole} record=${record} />` : null}</details></li>`;
 }
 
 /** Ways to what else happened in the trace of a record. @param {{record: any}} props */
 function Traced({ record }) {
   if (!record.trace) return null;
   return html`<${Link} to="live" query=${{ trace: record.trace }} data-testid="only-trace">Only this trace<//>
-    <${Link} to=${'live/trace/' + record.trace} query=${{ trace: record.trace }} data-testid="show-trace">The trace as a tree<//>`;
+    <${Link} to=${'live/trace/' + record.trace} query=${{ trace: record.trace }}
+    data-testid="show-trace">The trace as a tree<//>`;
 }
 
 /** All there is of a record: the raw exchange, and the record itself. @param {{record: any}} props */
@@ -186,9 +241,12 @@ function One({ seq, query }) {
   const { data, error } = useApi(n > 0 ? `/api/v1/events?after=${n - 1}&limit=1&wait=0s` : null);
   const found = data?.events?.find((/** @type {any} */ e) => e.seq === n);
   return html`<section class="card" aria-label=${'Record ' + seq} data-testid="one"><div class="bar"><h2>Record ${seq}</h2>
-    ${found ? html`<span class="mono">${[found.type, [found.upstream, found.tool].filter(Boolean).join(':'), found.kind].filter(Boolean).join(' · ')}</span><${Copy} text=${location.href} label="Copy the link" /><${Traced} record=${found} />` : null}
+    ${found ? html`<span class="mono">
+    ${[found.type, [found.upstream, found.tool].filter(Boolean).join(':'), found.kind].filter(Boolean).join(' · ')}</span>
+    <${Copy} text=${location.href} label="Copy the link" /><${Traced} record=${found} />` : null}
     <${Link} to="live" query=${query}>Close<//></div><${Trouble} error=${error} />
-    ${found ? html`<${Whole} record=${found} />` : data ? html`<${Empty}>The hub does not keep it any more.<//>` : null}</section>`;
+    ${found ? html`<${Whole} record=${found} />` : data ? html`<${Empty}>The hub does not keep it any more.<//>` : null}
+    </section>`;
 }
 
 /** Gives the records that are wanted to a file, one a line. @param {{fits: any[]}} props */
@@ -214,6 +272,8 @@ function Export({ fits }) {
     }
     save('stoa-events.ndjson', lines.reverse().join(''), 'application/x-ndjson');
   };
-  return html`<label class="check"><input type="checkbox" data-testid="with-raw" checked=${raw} onChange=${(/** @type {any} */ e) => setRaw(e.target.checked)} /> with exchanges</label>
+  return html`<label class="check">
+    <input type="checkbox" data-testid="with-raw" checked=${raw} onChange=${(/** @type {any} */ e) => setRaw(e.target.checked)}
+    /> with exchanges</label>
     <${Button} data-testid="export" onClick=${write}>Export NDJSON<//>`;
 }

@@ -8,13 +8,20 @@ import { Json } from '../lib/json.js';
 /** @param {string} what @param {string} upstream */
 function title(what, upstream) {
   switch (what) {
-    case 'asked': return 'What the client asked for';
-    case 'request': return 'Sent to ' + upstream;
-    case 'result': return upstream + ' answered';
-    case 'error': return upstream + ' answered with an error';
-    case 'fault': return 'Why there is no answer';
-    case 'question': return upstream + ' asked';
-    case 'answer': return 'It was answered';
+    case 'asked':
+      return 'What the client asked for';
+    case 'request':
+      return 'Sent to ' + upstream;
+    case 'result':
+      return upstream + ' answered';
+    case 'error':
+      return upstream + ' answered with an error';
+    case 'fault':
+      return 'Why there is no answer';
+    case 'question':
+      return upstream + ' asked';
+    case 'answer':
+      return 'It was answered';
   }
   return what;
 }
@@ -31,8 +38,14 @@ export function Exchange({ call }) {
     <p class="soft">${[x.method, x.upstream, x.principal && 'for ' + x.principal, x.session && 'in ' + x.session, x.kind, x.done && took(x.took_us || 0)].filter(Boolean).join(' · ')}
       ${x.done ? null : html` · under way <button type="button" class="small" onClick=${again}>Look again</button>`}</p>
     ${said.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${x.upstream} />`)}
-    ${notes.length ? html`<details data-testid="notes"><summary>${notes.length} ${notes.length === 1 ? 'notification' : 'notifications'} meanwhile</summary>
-      ${notes.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${x.upstream} />`)}</details>` : null}
+    ${
+      notes.length
+        ? html`<details data-testid="notes"><summary>
+          ${notes.length} ${notes.length === 1 ? 'notification' : 'notifications'} meanwhile</summary>
+      ${notes.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${x.upstream}
+      />`)}</details>`
+        : null
+    }
     ${x.more ? html`<p class="soft">${x.more} further messages are not kept.</p>` : null}</div>`;
 }
 
@@ -44,11 +57,22 @@ function Said({ message, upstream }) {
     try {
       value = JSON.parse(message.text);
       parsed = true;
-    } catch { /* it is shown as it is */ }
+    } catch {
+      /* it is shown as it is */
+    }
   }
-  const about = [message.what !== 'notification' && message.method, bytes(message.bytes), '+' + took(message.at_us)].filter(Boolean).join(' · ');
-  return html`<section class="passed" data-testid=${'said-' + message.what}><div class="bar"><h3>${message.what === 'notification' ? message.method : title(message.what, upstream)}</h3>
-    <span class="soft">${about}</span>${message.cut ? html`<${Badge} kind="warn">cut after ${bytes(message.text.length)} of ${bytes(message.bytes)}<//>` : null}</div>
-    ${parsed ? html`<${Json} value=${value} raw=${message.text} />`
-      : html`<div class="json"><div class="bar"><${Copy} text=${message.text} /></div><pre>${message.text}${message.cut ? html`<span class="soft">… cut here</span>` : null}</pre></div>`}</section>`;
+  const about = [message.what !== 'notification' && message.method, bytes(message.bytes), '+' + took(message.at_us)]
+    .filter(Boolean)
+    .join(' · ');
+  return html`<section class="passed" data-testid=${'said-' + message.what}><div class="bar"><h3>
+    ${message.what === 'notification' ? message.method : title(message.what, upstream)}</h3>
+    <span class="soft">${about}</span>
+    ${message.cut ? html`<${Badge} kind="warn">cut after ${bytes(message.text.length)} of ${bytes(message.bytes)}<//>` : null}
+    </div>
+    ${
+      parsed
+        ? html`<${Json} value=${value} raw=${message.text} />`
+        : html`<div class="json"><div class="bar"><${Copy} text=${message.text} /></div><pre>
+          ${message.text}${message.cut ? html`<span class="soft">… cut here</span>` : null}</pre></div>`
+    }</section>`;
 }

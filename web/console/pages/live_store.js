@@ -25,8 +25,8 @@ export function wants(q) {
   const needle = (q.search || '').toLowerCase();
   return (/** @type {Entry} */ entry) => {
     const e = entry.record;
-    if (q.upstream && e.upstream !== q.upstream || q.session && e.session !== q.session) return false;
-    if (q.type && !e.type.startsWith(q.type) || q.tool && e.tool !== q.tool) return false;
+    if ((q.upstream && e.upstream !== q.upstream) || (q.session && e.session !== q.session)) return false;
+    if ((q.type && !e.type.startsWith(q.type)) || (q.tool && e.tool !== q.tool)) return false;
     if (q.trace && e.trace !== q.trace) return false;
     if (least > 0 && levels.indexOf(levelOf(e)) < least) return false;
     if (!needle) return true;
@@ -36,7 +36,12 @@ export function wants(q) {
 }
 
 /** What can be chosen of a record. @type {Record<string, (e: any) => string>} */
-const facets = { upstream: (e) => e.upstream, tool: (e) => e.tool, session: (e) => e.session, type: (e) => e.type.split('.')[0] };
+const facets = {
+  upstream: (e) => e.upstream,
+  tool: (e) => e.tool,
+  session: (e) => e.session,
+  type: (e) => e.type.split('.')[0],
+};
 
 export class Store {
   /** @param {number} most records that are kept */
@@ -54,7 +59,9 @@ export class Store {
   }
 
   /** Says that the hub is another, whose numbers begin anew. */
-  anew() { this.last = 0; }
+  anew() {
+    this.last = 0;
+  }
 
   /** Takes in what came, oldest first; what is known already is passed over. @param {any[]} records */
   add(records) {
@@ -84,7 +91,7 @@ export class Store {
       const n = (of.get(value) || 0) + by;
       if (n > 0) of.set(value, n);
       else of.delete(value);
-      if (n === 0 || by > 0 && n === 1) this.changed++;
+      if (n === 0 || (by > 0 && n === 1)) this.changed++;
     }
   }
 
@@ -98,5 +105,7 @@ export class Store {
   }
 
   /** What there is to choose from, at most 200. @param {string} k */
-  choices(k) { return [...this.counts[k].keys()].sort().slice(0, 200); }
+  choices(k) {
+    return [...this.counts[k].keys()].sort().slice(0, 200);
+  }
 }

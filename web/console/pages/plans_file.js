@@ -19,15 +19,27 @@ export function bring(name, text) {
   brought.value = null;
   const first = text.trimStart().split('\n', 1)[0];
   let line;
-  try { line = JSON.parse(first); } catch { /* no line by itself: it is one JSON */ }
+  try {
+    line = JSON.parse(first);
+  } catch {
+    /* no line by itself: it is one JSON */
+  }
   if (line?.type === 'created' && line.created?.plan) {
     let journal;
-    try { journal = linesOf(text); } catch (e) { throw new Error(`${name} is no whole journal: ${/** @type {Error} */ (e).message}`); }
+    try {
+      journal = linesOf(text);
+    } catch (e) {
+      throw new Error(`${name} is no whole journal: ${/** @type {Error} */ (e).message}`);
+    }
     brought.value = { name, run: runOf(journal), journal };
     return indent(part(first, '/created/plan') || '{}');
   }
   let whole;
-  try { whole = JSON.parse(text); } catch { return text; } // what is wrong with it is said where it is edited
+  try {
+    whole = JSON.parse(text);
+  } catch {
+    return text;
+  } // what is wrong with it is said where it is edited
   if (whole?.run?.plan?.steps && Array.isArray(whole.run.steps)) {
     brought.value = { name, run: whole.run, journal: Array.isArray(whole.journal) ? whole.journal : [] };
     return indent(part(text, '/run/plan') || '{}');
@@ -40,9 +52,11 @@ export function bring(name, text) {
 export function File({ query }) {
   const it = brought.value;
   const again = html`<${Link} to="plans/new">Run its plan, or choose another file<//>`;
-  if (!it) return html`<${Page} title="A run from a file"><${Empty}>Files are not kept: choose it again. ${again}<//><//>`;
+  if (!it)
+    return html`<${Page} title="A run from a file"><${Empty}>Files are not kept: choose it again. ${again}<//><//>`;
   const view = query.view || 'graph';
-  return html`<${Page} title=${it.run.title || it.run.id || it.name} actions=${html`<span data-testid="status"><${State} is=${it.run.status} /></span> ${again}`}>
+  return html`<${Page} title=${it.run.title || it.run.id || it.name} actions=${html`<span data-testid="status">
+    <${State} is=${it.run.status} /></span> ${again}`}>
     <p class="notice" data-testid="from-file">From ${it.name}, as it was when it was exported. Nothing here reaches a hub.</p>
     <p class="soft">${it.run.id} · session ${it.run.session} · ${it.run.done} of ${it.run.steps.length} steps</p>
     ${it.run.failure ? html`<${Trouble} error=${it.run.failure} />` : null}

@@ -15,23 +15,33 @@ export function links(plan) {
   const own = new Map();
   for (const s of plan.steps) for (const o of s.outputs || []) own.set(o, s.id);
   for (const s of plan.steps) own.set(s.id, s.id);
-  return new Map(plan.steps.map((/** @type {any} */ s) => {
-    const used = names([s.args, s.when, s.forEach?.in, s.fallback], new Set());
-    used.delete(s.forEach?.as);
-    const needs = new Set([...used].map((n) => own.get(n)).concat((s.after || []).map((/** @type {string} */ id) => own.get(id))));
-    needs.delete(undefined);
-    needs.delete(s.id);
-    return [s.id, [...needs]];
-  }));
+  return new Map(
+    plan.steps.map((/** @type {any} */ s) => {
+      const used = names([s.args, s.when, s.forEach?.in, s.fallback], new Set());
+      used.delete(s.forEach?.as);
+      const needs = new Set(
+        [...used].map((n) => own.get(n)).concat((s.after || []).map((/** @type {string} */ id) => own.get(id))),
+      );
+      needs.delete(undefined);
+      needs.delete(s.id);
+      return [s.id, [...needs]];
+    }),
+  );
 }
 
 /** The schema of what a plan is given, as a form needs it. @param {any} plan */
 export function inputSchema(plan) {
-  const properties = /** @type {Record<string, any>} */ ({}), required = [];
+  const properties = /** @type {Record<string, any>} */ ({}),
+    required = [];
   for (const one of plan?.inputs || []) {
     // References in a schema are to the schema itself, and it is not the root here: such an input is written by hand.
-    const own = one.schema && typeof one.schema === 'object' && !JSON.stringify(one.schema).includes('"$ref"') ? one.schema : {};
-    properties[one.name] = { ...own, ...(one.description ? { description: one.description } : {}), ...('default' in one ? { default: one.default } : {}) };
+    const own =
+      one.schema && typeof one.schema === 'object' && !JSON.stringify(one.schema).includes('"$ref"') ? one.schema : {};
+    properties[one.name] = {
+      ...own,
+      ...(one.description ? { description: one.description } : {}),
+      ...('default' in one ? { default: one.default } : {}),
+    };
     if (!one.optional && !('default' in one)) required.push(one.name);
   }
   return { type: 'object', properties, required, additionalProperties: false };
@@ -49,11 +59,25 @@ export function callsOf(journal) {
   /** @type {Call[]} */ const out = [];
   const open = /** @type {Map<string, Call>} */ (new Map());
   for (const e of journal) {
-    const key = JSON.stringify([e.step, e.item || 0, e.kind || '']), at = Date.parse(e.time);
+    const key = JSON.stringify([e.step, e.item || 0, e.kind || '']),
+      at = Date.parse(e.time);
     if (e.type === 'started') {
       const cut = open.get(key);
-      if (cut) { cut.end = at; cut.outcome = 'cut off'; }
-      const call = { step: e.step, item: e.item || 0, attempt: e.attempt || 1, kind: e.kind || '', begin: at, end: NaN, outcome: 'running', args: e.args?.value, retry: NaN };
+      if (cut) {
+        cut.end = at;
+        cut.outcome = 'cut off';
+      }
+      const call = {
+        step: e.step,
+        item: e.item || 0,
+        attempt: e.attempt || 1,
+        kind: e.kind || '',
+        begin: at,
+        end: NaN,
+        outcome: 'running',
+        args: e.args?.value,
+        retry: NaN,
+      };
       open.set(key, call);
       out.push(call);
     } else if (ends.has(e.type) && open.has(key)) {
@@ -71,8 +95,11 @@ export function pausesOf(journal, now) {
   let since = NaN;
   for (const e of journal) {
     const at = Date.parse(e.time);
-    if (e.type === 'paused' || e.type === 'created' && e.created?.paused) since = at;
-    else if (!Number.isNaN(since) && ['continued', 'stopping', 'ended'].includes(e.type)) { out.push({ begin: since, end: at }); since = NaN; }
+    if (e.type === 'paused' || (e.type === 'created' && e.created?.paused)) since = at;
+    else if (!Number.isNaN(since) && ['continued', 'stopping', 'ended'].includes(e.type)) {
+      out.push({ begin: since, end: at });
+      since = NaN;
+    }
   }
   if (!Number.isNaN(since)) out.push({ begin: since, end: now });
   return out;
@@ -83,7 +110,9 @@ export function restsOf(pauses, calls, now) {
   const out = [];
   for (const p of pauses) {
     let at = p.begin;
-    const within = calls.map((c) => ({ begin: c.begin, end: Number.isNaN(c.end) ? now : c.end })).filter((c) => c.end > p.begin && c.begin < p.end);
+    const within = calls
+      .map((c) => ({ begin: c.begin, end: Number.isNaN(c.end) ? now : c.end }))
+      .filter((c) => c.end > p.begin && c.begin < p.end);
     for (const c of within.sort((a, b) => a.begin - b.begin)) {
       if (c.begin > at) out.push({ begin: at, end: c.begin });
       at = Math.max(at, c.end);
@@ -97,18 +126,56 @@ export function restsOf(pauses, calls, now) {
 export function runOf(journal) {
   const first = journal.find((e) => e.type === 'created')?.created;
   if (!first?.plan?.steps) throw new Error('It is no journal: its first line does not tell of a run.');
-  const steps = new Map(first.plan.steps.map((/** @type {any} */ s) => [s.id, { id: s.id, tool: s.tool || s.action || '', state: s.id in (first.pinned || {}) ? 'done' : 'pending', attempts: 0, tookMs: 0 }]));
+  const steps = new Map(
+    first.plan.steps.map((/** @type {any} */ s) => [
+      s.id,
+      {
+        id: s.id,
+        tool: s.tool || s.action || '',
+        state: s.id in (first.pinned || {}) ? 'done' : 'pending',
+        attempts: 0,
+        tookMs: 0,
+      },
+    ]),
+  );
   const calls = callsOf(journal);
-  const run = /** @type {any} */ ({ id: first.run, title: first.plan.title, session: first.session, from: first.from, plan: first.plan, status: 'running', breakpoints: first.breaks });
+  const run = /** @type {any} */ ({
+    id: first.run,
+    title: first.plan.title,
+    session: first.session,
+    from: first.from,
+    plan: first.plan,
+    status: 'running',
+    breakpoints: first.breaks,
+  });
   for (const e of journal) {
     const s = steps.get(e.step);
-    if (e.type === 'ended') { run.status = e.status; run.failure = e.failure; } else if (e.type === 'paused') run.status = 'paused';
+    if (e.type === 'ended') {
+      run.status = e.status;
+      run.failure = e.failure;
+    } else if (e.type === 'paused') run.status = 'paused';
     else if (e.type === 'continued') run.status = 'running';
     if (!s || e.kind === 'undo') continue;
     if (['opened', 'started', 'again'].includes(e.type)) s.state = 'running';
-    else if (e.type === 'skipped') { s.state = 'skipped'; s.reason = e.reason; } else if (e.type === 'pinned' || e.type === 'done') { s.state = 'done'; s.result = e.result?.value; s.error = undefined; } else if (e.type === 'failed' || e.type === 'unknown') { s.state = e.retry ? 'running' : e.type; s.error = e.failure; }
+    else if (e.type === 'skipped') {
+      s.state = 'skipped';
+      s.reason = e.reason;
+    } else if (e.type === 'pinned' || e.type === 'done') {
+      s.state = 'done';
+      s.result = e.result?.value;
+      s.error = undefined;
+    } else if (e.type === 'failed' || e.type === 'unknown') {
+      s.state = e.retry ? 'running' : e.type;
+      s.error = e.failure;
+    }
   }
-  for (const c of calls) { const s = steps.get(c.step); if (s) { s.attempts++; if (c.end > c.begin) s.tookMs += c.end - c.begin; } }
+  for (const c of calls) {
+    const s = steps.get(c.step);
+    if (s) {
+      s.attempts++;
+      if (c.end > c.begin) s.tookMs += c.end - c.begin;
+    }
+  }
   run.steps = [...steps.values()];
   run.done = run.steps.filter((/** @type {any} */ s) => over.has(s.state)).length;
   run.events = journal.length;
@@ -130,8 +197,10 @@ export function whyNot(action, run, step) {
   if (run.status === 'undoing') return 'the run is being stopped';
   const halted = run.status === 'paused';
   switch (action) {
-    case 'pause': return halted ? 'it is paused already' : '';
-    case 'step': case 'continue':
+    case 'pause':
+      return halted ? 'it is paused already' : '';
+    case 'step':
+    case 'continue':
       if (halted) return '';
       return run.status === 'waiting' ? 'it waits for a person to allow a call' : 'it is going on: pause it first';
     case 'run_to':
@@ -142,7 +211,9 @@ export function whyNot(action, run, step) {
       return step.state === 'done' || step.state === 'skipped' ? `${step.id} is ${step.state}` : '';
     case 'retry':
       if (['failed', 'skipped', 'unknown'].includes(step.state) || step.nextRetry) return '';
-      return step.state === 'running' ? `${step.id} is at work` : `${step.id} is ${step.state}: only what failed, was skipped or is unsure can be tried again`;
+      return step.state === 'running'
+        ? `${step.id} is at work`
+        : `${step.id} is ${step.state}: only what failed, was skipped or is unsure can be tried again`;
   }
   return '';
 }

@@ -11,5 +11,6 @@ export function Risk({ is }) {
 /** What the policy does with calls of a tool. @param {{policy: {action: string, reason?: string}}} props */
 export function Policy({ policy }) {
   if (policy.action === 'allow') return null;
-  return html` <span title=${policy.reason}><${Badge} kind=${policy.action === 'deny' ? 'bad' : 'warn'}>${policy.action === 'deny' ? 'denied' : 'asks'}<//></span>`;
+  return html` <span title=${policy.reason}><${Badge} kind=${policy.action === 'deny' ? 'bad' : 'warn'}>
+    ${policy.action === 'deny' ? 'denied' : 'asks'}<//></span>`;
 }
