@@ -168,13 +168,14 @@ func TestConsoleContext(t *testing.T) {
 		numbers[i] = i
 	}
 	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"rows","data":`+string(mustJSON(numbers))+`}`)
-	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"note","data":{"title":"first"},"description":"a note"}`)
+	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"note","data":{"title":"first","id":12345678901234567890},"description":"a note"}`)
 	c.api(t, "POST", "/api/tools/up__echo?session=work&saveAs=copy", `{"from":"@note.title"}`)
 	c.click(t, by("session-work"))
 	c.click(t, by("value-note"))
-	c.until(t, `document.querySelector('[data-testid="preview"]')?.innerText.includes('first') && document.querySelector('[data-testid="used-by"]').innerText.includes('@copy')`)
+	c.until(t, `document.querySelector('[data-testid="preview"]')?.innerText.includes('first') && document.querySelector('[data-testid="preview"]').innerText.includes('12345678901234567890') && document.querySelector('[data-testid="used-by"]').innerText.includes('@copy')`)
 	c.screens(t, "context")
 	c.click(t, by("edit"))
+	c.until(t, `document.querySelector('[data-testid="editor"]')?.value.includes('"id": 12345678901234567890')`)
 	c.write(t, by("editor"), `{"title": "sec`)
 	c.until(t, `document.querySelector('[data-testid="store"]').disabled`)
 	c.do(t, chromedp.SendKeys(chromedp.CSS(by("editor")), `ond"}`))

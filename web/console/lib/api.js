@@ -1,6 +1,7 @@
 // Calls to the hub's JSON API. What goes wrong is a Failure that says it in the
 // hub's own words.
 import { signal } from './html.js';
+import { exact } from './jsontext.js';
 
 /** Whether the hub wants a token that this browser has not given. */
 export const locked = signal(false);
@@ -24,7 +25,7 @@ export class Failure extends Error {
 export async function api(path, options = {}) {
   const response = await ask(path, options);
   const text = await response.text();
-  return text === '' ? null : JSON.parse(text);
+  return text === '' ? null : exact(text);
 }
 
 /** The same, for what is not JSON. @param {string} path @param {any} [options] */

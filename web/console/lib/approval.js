@@ -2,6 +2,7 @@
 import { html, useState, useEffect, useRef } from './html.js';
 import { Button, Trouble } from './ui.js';
 import { Json } from './json.js';
+import { exact } from './jsontext.js';
 
 /** How long it still waits. @param {{until: string}} props */
 function Left({ until }) {
@@ -18,7 +19,7 @@ function Left({ until }) {
 function read(text) {
   if (text === null) return { wrong: '' };
   try {
-    const args = JSON.parse(text);
+    const args = exact(text);
     const object = args !== null && typeof args === 'object' && !Array.isArray(args);
     return { args, wrong: object ? '' : 'The arguments have to be one JSON object.' };
   } catch (e) {

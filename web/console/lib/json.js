@@ -2,11 +2,14 @@
 // is in it is shown as text.
 import { html, useState } from './html.js';
 import { Copy, Pre } from './ui.js';
+import { longNumber } from './jsontext.js';
 
 /** @param {{value: any, name?: string, depth?: number}} props */
 export function Tree({ value, name, depth = 0 }) {
   const [open, setOpen] = useState(depth < 2);
   const label = name === undefined ? null : html`<span class="key">${name}: </span>`;
+  const long = longNumber(value);
+  if (long) return html`<div class="leaf">${label}<span class="number">${long}</span></div>`;
   if (value === null || typeof value !== 'object') {
     return html`<div class="leaf">${label}<span class=${value === null ? 'null' : typeof value}>
       ${typeof value === 'string' ? JSON.stringify(value) : String(value)}</span></div>`;

@@ -108,3 +108,21 @@ export function indent(text) {
 export function lineOf(text, at) {
   return text.slice(0, at).split('\n').length;
 }
+
+const json = /** @type {any} */ (JSON);
+
+/**
+ * What a JSON text says. Numbers that are too long for this language stay as
+ * they are written, where the browser can do that: they are shown and sent on
+ * as they came.
+ * @param {string} text @returns {any}
+ */
+export function exact(text) {
+  if (!json.rawJSON || !/\d{16}/.test(text)) return JSON.parse(text);
+  return json.parse(text, (/** @type {string} */ _, /** @type {any} */ v, /** @type {any} */ at) =>
+    typeof v === 'number' && at?.source && at.source.replace(/\D/g, '').length > 15 ? json.rawJSON(at.source) : v,
+  );
+}
+
+/** A number that stayed as it was written, or undefined. @param {any} v @returns {string|undefined} */
+export const longNumber = (v) => (json.isRawJSON?.(v) ? v.rawJSON : undefined);

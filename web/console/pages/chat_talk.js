@@ -1,5 +1,6 @@
 // A conversation as a page holds it: the socket, which comes back where it was
 // cut off, and what the frames make. Frames are applied once, in their order.
+import { exact } from '../lib/jsontext.js';
 import { signal, batch } from '../lib/html.js';
 
 /** How many frames the raw view keeps, and items the others. */
@@ -54,7 +55,7 @@ export class Talk {
     const socket = new WebSocket(at);
     this.socket = socket;
     socket.onmessage = ({ data }) => {
-      if (this.socket === socket) batch(() => this.take(JSON.parse(data)));
+      if (this.socket === socket) batch(() => this.take(exact(data)));
     };
     socket.onclose = () => {
       if (this.socket !== socket || this.closed) return;

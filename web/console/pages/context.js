@@ -6,6 +6,7 @@ import { listen } from '../lib/events.js';
 import { Link, go, narrow } from '../lib/router.js';
 import { Page, Table, Trouble, Empty, useApi, Button, Search, Time, Copy, bytes, Pre, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
+import { indent } from '../lib/jsontext.js';
 import { Pager, Sure } from '../lib/more.js';
 import { save } from '../lib/save.js';
 import { Facts } from './servers.js';
@@ -128,11 +129,7 @@ function Value({ at, whose, session, name, to, back, query, gone, again }) {
     const answer = await ask(at + whose);
     const raw = await answer.text();
     setOver(Number(answer.headers.get('Stoa-Value-Version')));
-    try {
-      setText(JSON.stringify(JSON.parse(raw), null, 2));
-    } catch {
-      setText(raw);
-    }
+    setText(indent(raw)); // numbers stay as they are written, however long
     setWrong('');
   };
   const type = (/** @type {string} */ v) => {

@@ -4,6 +4,7 @@
 import { html } from '../lib/html.js';
 import { useApi, Badge, Copy, Trouble, bytes, took } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
+import { exact } from '../lib/jsontext.js';
 
 /** @param {string} what @param {string} upstream */
 function title(what, upstream) {
@@ -55,7 +56,7 @@ function Said({ message, upstream }) {
   let parsed = false;
   if (!message.cut) {
     try {
-      value = JSON.parse(message.text);
+      value = exact(message.text);
       parsed = true;
     } catch {
       /* it is shown as it is */

@@ -5,7 +5,7 @@ import { api, ask } from '../lib/api.js';
 import { Link } from '../lib/router.js';
 import { Table, State, Trouble, Button, Time, Side } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
-import { indent, part } from '../lib/jsontext.js';
+import { exact, indent, part } from '../lib/jsontext.js';
 import { save } from '../lib/save.js';
 import { callsOf } from './plans_model.js';
 import { span } from './plans_time.js';
@@ -88,7 +88,7 @@ function Result({ path, step, run }) {
     save(step.id + '.json', part(await (await ask(at)).text(), `/run/steps/${index}/result`) || 'null');
   return html`<h3>Result${step.pinned ? html` <span class="soft">taken over or set</span>` : step.fallback ? html` <span
     class="soft">of its fallback</span>` : null}</h3><${Trouble} error=${error} />
-    ${!data ? null : html`<div data-testid="step-result"><${Json} value=${JSON.parse(data)} raw=${indent(data)} /></div>
+    ${!data ? null : html`<div data-testid="step-result"><${Json} value=${exact(data)} raw=${indent(data)} /></div>
     <div class="bar"><${Button} class="small" data-testid="save-result" onClick=${whole}>Save all of it<//></div>`}`;
 }
 

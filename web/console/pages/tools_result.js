@@ -1,9 +1,9 @@
 // What came of a call: as a tree, as it came, as a person would read it, and
 // beside another.
-import { html, useState } from '../lib/html.js';
-import { signal } from '../lib/html.js';
+import { html, useState, signal } from '../lib/html.js';
 import { Badge, Copy, bytes, Pre, Scroll } from '../lib/ui.js';
 import { Tree } from '../lib/json.js';
+import { exact } from '../lib/jsontext.js';
 import { Markdown } from '../lib/markdown.js';
 
 /** @typedef {{tool: string, args: string, status: number, text: string, ms: number, at: number}} Result */
@@ -16,7 +16,7 @@ const longest = 200_000; // characters that are shown
 /** @param {string} text */
 function parsed(text) {
   try {
-    return JSON.parse(text);
+    return exact(text);
   } catch {
     return undefined;
   }
