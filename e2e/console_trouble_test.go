@@ -83,7 +83,6 @@ func TestConsoleErrors(t *testing.T) {
 
 // TestConsoleErrorStack opens the stack of a panic, which a hub tells of by its log.
 func TestConsoleErrorStack(t *testing.T) {
-	t.Parallel()
 	chromium(t)
 	h := hubtest.New(t)
 	h.Logs().Logger().Error("panic in a request", "action", "serve", "path", "/"+allHostile, "err", allHostile,

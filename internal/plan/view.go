@@ -142,7 +142,8 @@ func (s *State) stepView(id string) StepView {
 			}
 			v.Fallback = v.Fallback || it.Kind == FallbackCall
 		case ItemRetry:
-			v.Retry = &it.Retry
+			retry := it.Retry // the run goes on while this is looked at
+			v.Retry = &retry
 		case ItemAsked, ItemUnknown:
 			if st.Phase == StepOpen {
 				v.State = string(it.Phase)
