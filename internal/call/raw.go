@@ -88,6 +88,9 @@ func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
 		switch {
 		case err != nil:
 			f := fault.Of(err)
+			if f.Kind == fault.Internal { // between the hub and the server, and no mistake of the hub's
+				f = fault.New(fault.Unreachable, upstream, "it did not answer: %v", err)
+			}
 			r.Kind, r.Level = f.Kind.String(), missing(o.Method)
 			raw.Add(exchange.Fault, "", f.Wire(true))
 		case resp.Error != nil:

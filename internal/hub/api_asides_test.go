@@ -47,3 +47,16 @@ func TestAPIAsides(t *testing.T) {
 		})
 	}
 }
+
+// What the hub asks of a server that is not there is told as that, not as a
+// mistake of the hub.
+func TestAPIAsidesOfNobody(t *testing.T) {
+	h := hubtest.New(t, hubtest.HTTP("nobody", "http://127.0.0.1:1/mcp"), hubtest.Modules())
+	c := apiClient{t, h, h.Token}
+	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next
+	c.do("POST", "/api/v1/servers/nobody/restart", "")
+	r := c.done(last, event.CallOwn, url.QueryEscape("server/discover"))
+	if got := passed(t, c.exchange(r.Call), exchange.Fault); r.Kind != "unreachable" || !strings.Contains(got, "refused") {
+		t.Errorf("told as %+v, with %s", r, got)
+	}
+}
