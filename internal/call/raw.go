@@ -103,6 +103,35 @@ func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
 	}
 }
 
+// Answer answers a client's request that no server has to be asked for, and
+// tells those who watch of it.
+func (d *Door) Answer(req *mcp.Request, answer func() (mcp.Response, error)) (mcp.Response, error) {
+	if d.events == nil || !d.events.Watched() {
+		return answer()
+	}
+	r := event.Record{Type: event.CallAnswered, Level: event.Debug, Call: d.names.next(), Principal: req.Client.Principal.Name, Tool: req.Method, Method: req.Method}
+	r.Trace, _, _ = origin(req)
+	raw := d.raw.Begin(headOf(&r))
+	raw.Add(exchange.Asked, "", req.Params)
+	began := time.Now()
+	resp, err := answer()
+	took := time.Since(began)
+	switch {
+	case err != nil:
+		f := fault.Of(err)
+		r.Kind, r.Level = f.Kind.String(), event.Warning
+		raw.Add(exchange.Fault, "", f.Wire(true))
+	case resp.Error != nil:
+		raw.Add(exchange.Error, "", resp.Error)
+	default:
+		raw.Add(exchange.Result, "", resp.Result)
+	}
+	r.Bytes, r.TookUS = len(resp.Result), took.Microseconds()
+	raw.End(r.Kind, took)
+	d.events.Emit(r)
+	return resp, err
+}
+
 const methodListen = "subscriptions/listen"
 
 // missing is how important it is that a request of the hub's own got no result.

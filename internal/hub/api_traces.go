@@ -34,7 +34,7 @@ func (h *Hub) showTrace(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	id := r.PathValue("trace")
 	f, err := event.NewFilter("", "", "", "", "", id)
 	if err != nil {
-		return fault.New(fault.InvalidParams, "trace", "%v", err)
+		return &fault.Error{Kind: fault.InvalidParams, Subject: "trace", Msg: err.Error(), Hint: "Records of calls and `stoa events` name the traces that there are."}
 	}
 	page := h.events.Read(0, maxEvents, f)
 	parts, from := h.spansOf(id), "spans"
