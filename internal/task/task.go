@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -41,6 +42,7 @@ type Registry struct {
 	wg   sync.WaitGroup
 
 	resumed sync.Once
+	leaving atomic.Bool // nothing begins any more
 
 	openMu sync.Mutex
 	disk   *disk // nil until the store is open
@@ -104,6 +106,7 @@ var errStopping = fault.New(fault.Cancelled, "", "the hub is stopping")
 // Close ends all runs and waits for them. What was not finished is taken up by
 // Resume when the hub is there again.
 func (r *Registry) Close() {
+	r.leaving.Store(true)
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
@@ -111,8 +114,10 @@ func (r *Registry) Close() {
 	r.wg.Wait()
 }
 
-// Drain waits until no Task is at work at an upstream, or ctx ends.
+// Drain waits until no Task is at work at an upstream, or ctx ends. What has not
+// begun does not begin any more: it would only be cut short.
 func (r *Registry) Drain(ctx context.Context) {
+	r.leaving.Store(true)
 	for {
 		busy := r.List(func(s *State) bool { return s.Running && !s.Status.Final() })
 		if len(busy) == 0 {

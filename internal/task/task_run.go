@@ -77,6 +77,14 @@ func (r *Run) Starting(ctx context.Context) error { return r.t.Starting(ctx) }
 // Starting is that of its Run, for calls that were begun before they were
 // tasks.
 func (t *Task) Starting(ctx context.Context) error {
+	if t.r.leaving.Load() { // it is the next hub's
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		}
+	}
 	_, err := t.commit(ctx, func(s State) (*Event, []byte, error) {
 		if s.Status.Final() {
 			return nil, nil, errFinal
