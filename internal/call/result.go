@@ -25,7 +25,7 @@ func AsResult(req *mcp.Request, it *catalog.Item, err error) (mcp.Response, erro
 		result = wire.AppendString([]byte(`{"content":[{"type":"text","text":`), f.Text()+"\n"+f.Advice())
 		result = append(result, `}],"isError":true}`...)
 	}
-	changes := []wire.Change{{Name: "_meta", Value: wire.EditFields(nil, nil, wire.Change{Name: "stoa/error", Value: f.Wire(modern)})}}
+	changes := []wire.Change{{Name: "_meta", Value: wire.EditFields(nil, nil, wire.Change{Name: envelope.MetaError, Value: f.Wire(modern)})}}
 	if modern {
 		changes = append(changes, wire.Change{Name: "resultType", Value: []byte(`"complete"`)})
 	}

@@ -114,7 +114,7 @@ func Of(result []byte) Envelope {
 			meta = f.Value
 		}
 	}
-	if failure := wire.Get(meta, metaError); failure != nil && isError {
+	if failure := wire.Get(meta, MetaError); failure != nil && isError {
 		return fromFault(failure)
 	}
 	if e, ok := parse(structured); ok {
@@ -161,8 +161,16 @@ func keptAs(card []byte) string {
 	return "The result is kept as @" + name + "."
 }
 
-// metaError is where the result of a call that could not be made says why.
-const metaError = "stoa/error"
+// MetaError is where the result of a call that could not be made says why.
+const MetaError = "stoa/error"
+
+// FaultKind is the kind of the hub's own fault that a result tells a model of;
+// empty if the tool spoke itself.
+func FaultKind(result []byte) string {
+	object := wire.Get(wire.Get(result, "_meta"), MetaError)
+	kind, _ := wire.String(wire.Get(wire.Get(object, "data"), "kind"))
+	return kind
+}
 
 // fromFault makes an envelope of a fault in its form for the wire.
 func fromFault(object []byte) Envelope {

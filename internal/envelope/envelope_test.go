@@ -75,3 +75,17 @@ func TestKept(t *testing.T) {
 		t.Errorf("refused without a word: %s", e.JSON())
 	}
 }
+
+// The kind of the hub's own fault is found where results carry it.
+func TestFaultKind(t *testing.T) {
+	wire := string(fault.New(fault.InvalidArguments, "x", "no").Wire(true))
+	for result, want := range map[string]string{
+		`{"isError":true,"content":[],"_meta":{"` + MetaError + `":` + wire + `}}`: "invalid_arguments",
+		`{"isError":true,"content":[]}`:                                            "",
+		`{"content":[],"_meta":{"kind":"x"}}`:                                      "",
+	} {
+		if got := FaultKind([]byte(result)); got != want {
+			t.Errorf("%s: %q, not %q", result, got, want)
+		}
+	}
+}

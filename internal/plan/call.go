@@ -174,20 +174,13 @@ func outcome(resp mcp.Response, err error) result {
 	}
 	e := envelope.Of(resp.Result)
 	if !e.Success {
-		return result{failure: &Failure{Kind: faultKind(resp.Result), Message: clip(e.Error)}, said: true}
+		return result{failure: &Failure{Kind: envelope.FaultKind(resp.Result), Message: clip(e.Error)}, said: true}
 	}
 	data := e.Data
 	if len(data) == 0 {
 		data = []byte("null")
 	}
 	return result{data: append([]byte(nil), data...)}
-}
-
-// faultKind is the kind of the hub's own fault that a result tells a model of;
-// empty if the tool spoke itself.
-func faultKind(raw []byte) string {
-	kind, _ := wire.String(wire.Get(wire.Get(wire.Get(raw, "_meta"), "stoa/error"), "kind"))
-	return kind
 }
 
 func failure(err error) *Failure {
