@@ -107,7 +107,7 @@ func (a *Agent) routes(g *auth.Guard, e *mcp.Endpoint) http.Handler {
 	mux.Handle("/", g.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := fault.New(fault.UnknownAgent, "", "there is nothing at %s", r.URL.Path)
 		f.Hint = "MCP is at /mcp; GET /status tells how the agent does."
-		e.Refuse(w, r, f)
+		e.Refuse(w, r, nil, f)
 	})))
 	return mux
 }

@@ -109,6 +109,7 @@ func (d *Door) Bound(argBytes int) {
 
 // Do makes the call.
 func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
+	c.Req.Told = true // when it is over
 	began := time.Now()
 	var t tooled
 	if d.tracer != nil {

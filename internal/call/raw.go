@@ -1,13 +1,16 @@
 package call
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // headOf is what the record of a call says of its exchange.
@@ -70,7 +73,7 @@ func (d *Door) end(c *Call, t *tooled, tool, kind string, err error, took time.D
 // that for a server's lists, and keeps what passes. What it returns is called
 // when the request is over; nil means that nobody watches.
 func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
-	if d.events == nil || !d.events.Watched() {
+	if !d.Watching() {
 		return nil
 	}
 	r := event.Record{Type: event.CallOwn, Level: event.Debug, Call: d.names.next(), Upstream: upstream, Tool: o.Method, Method: o.Method}
@@ -103,33 +106,60 @@ func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
 	}
 }
 
-// Answer answers a client's request that no server has to be asked for, and
-// tells those who watch of it.
-func (d *Door) Answer(req *mcp.Request, answer func() (mcp.Response, error)) (mcp.Response, error) {
-	if d.events == nil || !d.events.Watched() {
-		return answer()
+// Watching reports whether somebody watches.
+func (d *Door) Watching() bool { return d.events != nil && d.events.Watched() }
+
+// Saw tells those who watch of a message between a client and the hub that no
+// server has to do with, and keeps it.
+func (d *Door) Saw(s *mcp.Spoken) {
+	r := event.Record{Type: event.CallAnswered, Level: event.Debug, Call: d.names.next(), Principal: s.Client.Principal.Name, Upstream: s.Face,
+		Session: cmp.Or(s.Session, s.Client.Connection), Tool: cmp.Or(s.Method, unreadable), Method: s.Method, TookUS: s.Took.Microseconds()}
+	if name, ok := s.Text("name"); ok && s.Method == "tools/call" {
+		r.Tool = name
 	}
-	r := event.Record{Type: event.CallAnswered, Level: event.Debug, Call: d.names.next(), Principal: req.Client.Principal.Name, Tool: req.Method, Method: req.Method}
-	r.Trace, _, _ = origin(req)
-	raw := d.raw.Begin(headOf(&r))
-	raw.Add(exchange.Asked, "", req.Params)
-	began := time.Now()
-	resp, err := answer()
-	took := time.Since(began)
+	r.Trace, _, _ = origin(s.Request)
+	head := headOf(&r)
+	head.Upstream = "" // it has said nothing of this
+	raw := d.raw.Begin(head)
+	switch s.What {
+	case mcp.Heard:
+		r.Type, r.Bytes = event.CallHeard, len(s.Params)
+		raw.Add(exchange.Asked, s.Method, s.Params)
+	case mcp.Said:
+		r.Type, r.Bytes = event.CallSaid, len(s.Params)
+		raw.Add(exchange.Notification, s.Method, s.Params)
+	default:
+		r.Bytes = len(s.Response.Result)
+		raw.Add(exchange.Asked, "", s.Params)
+		r.Kind = keepAnswer(raw, s.Response, s.Err)
+	}
+	if r.Kind != "" {
+		r.Level = event.Warning
+	}
+	raw.End(r.Kind, s.Took)
+	d.events.Emit(r)
+}
+
+// unreadable stands for the method of a message that has none.
+const unreadable = "unreadable message"
+
+// keepAnswer keeps what a request was answered with, and returns what is wrong
+// with it.
+func keepAnswer(raw *exchange.Recording, resp mcp.Response, err error) (kind string) {
 	switch {
 	case err != nil:
 		f := fault.Of(err)
-		r.Kind, r.Level = f.Kind.String(), event.Warning
 		raw.Add(exchange.Fault, "", f.Wire(true))
+		return f.Kind.String()
 	case resp.Error != nil:
 		raw.Add(exchange.Error, "", resp.Error)
-	default:
-		raw.Add(exchange.Result, "", resp.Result)
+		return obs.ToolError
 	}
-	r.Bytes, r.TookUS = len(resp.Result), took.Microseconds()
-	raw.End(r.Kind, took)
-	d.events.Emit(r)
-	return resp, err
+	raw.Add(exchange.Result, "", resp.Result)
+	if string(wire.Get(resp.Result, "isError")) != "true" {
+		return ""
+	}
+	return cmp.Or(envelope.FaultKind(resp.Result), obs.ToolError)
 }
 
 const methodListen = "subscriptions/listen"
@@ -152,7 +182,7 @@ func (d *Door) Heard(upstream, method string, params []byte) {
 // Aside tells those who watch of a message that belongs to no request, and
 // keeps it.
 func (d *Door) Aside(upstream string, a mcp.Aside) {
-	if d.events == nil || !d.events.Watched() {
+	if !d.Watching() {
 		return
 	}
 	r := event.Record{Type: event.CallHeard, Level: event.Debug, Call: d.names.next(), Upstream: upstream, Tool: a.Method, Method: a.Method, Bytes: len(a.Params)}
@@ -172,3 +202,5 @@ func (d *Door) Aside(upstream string, a mcp.Aside) {
 	raw.End("", 0)
 	d.events.Emit(r)
 }
+
+var _ mcp.Witness = (*Door)(nil)

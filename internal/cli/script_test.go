@@ -85,6 +85,7 @@ func setup(env *testscript.Env) error {
 	odd := peer.Spec{Name: "odd", Tools: []peer.Tool{
 		{Name: "a.b"}, {Name: "bad", RawDefinition: `{"name":"bad","inputSchema":{"type":"object","properties":{"x":{"type":"nonsense"}}}}`}, {Name: "bare", RawDefinition: `{"name":"bare"}`},
 	}}
+	slow := peer.Spec{Name: "slow", Tools: []peer.Tool{{Name: "echo"}}, Quirks: peer.Quirks{SlowStart: 2 * time.Second}}
 	broken := map[string]any{"command": filepath.Join(env.WorkDir, "no-such-program")}
 	for name, servers := range map[string]map[string]any{
 		"one.jsonc":    {"alpha": entry(alpha(env.WorkDir))},
@@ -93,6 +94,7 @@ func setup(env *testscript.Env) error {
 		"broken.jsonc": {"broken": broken, "quiet": entry(quiet)},
 		"empty.jsonc":  {},
 		"odd.jsonc":    {"odd": entry(odd)},
+		"slow.jsonc":   {"slow": entry(slow)},
 	} {
 		writeConfig(env.T(), filepath.Join(env.WorkDir, name), servers)
 	}

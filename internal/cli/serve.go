@@ -32,7 +32,7 @@ type serveCmd struct {
 	files
 	listenFlag
 	modes
-	Launched bool `hidden:"" help:"A client has launched this hub: keep what is printed short."`
+	Launched bool `hidden:"" help:"A client has launched this hub and waits for it: keep what is printed short."`
 	Leash    bool `hidden:"" help:"End when stdin has ended and no client is attached."`
 }
 
@@ -53,7 +53,7 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		defer release()
 	}
 	var h *hub.Hub
-	h, err = openHub(s, c.modes, cfg, notes, hub.Options{Ready: func(addresses []string) {
+	h, err = openHub(s, c.modes, cfg, notes, hub.Options{Awaited: c.Launched, Ready: func(addresses []string) {
 		if !c.Quiet && isTerminal(s.err) {
 			fmt.Fprint(s.err, banner(addresses, cfg, h.Model()))
 		}

@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/attach"
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 )
 
@@ -67,13 +65,12 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 
 // local serves a hub of this process.
 func (c *stdioCmd) local(ctx context.Context, s std, in io.Reader, cfg *config.Config, notes []config.Note) error {
-	h, err := openHub(s, modes{c.Quiet, c.Verbose}, cfg, notes, hub.Options{Temporary: true})
+	h, err := openHub(s, modes{c.Quiet, c.Verbose}, cfg, notes, hub.Options{Temporary: true, Awaited: true})
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	return mcp.ServePipe(ctx, in, s.out, auth.Local, h.Stateful(c.sessionName()), mcp.PipeOptions{
-		MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth, Grace: lastAnswers})
+	return h.ServePipe(ctx, in, s.out, c.sessionName(), lastAnswers)
 }
 
 // sessionName is the name of the session of this process. One of our own is as

@@ -27,7 +27,7 @@ const (
 	CallProgress    = "call.progress" // while somebody watches, a few a second for each call
 	CallDone        = "call.done"
 	CallOwn         = "call.own"      // while somebody watches: a request that the hub made for itself is over
-	CallHeard       = "call.heard"    // while somebody watches: what a server said that belongs to no request
+	CallHeard       = "call.heard"    // while somebody watches: what a server or a client said that belongs to no request
 	CallAnswered    = "call.answered" // while somebody watches: a client's request that the hub answered by itself
 	CallSaid        = "call.said"     // while somebody watches: a notification that the hub sent
 	TaskCreated     = "task.created"

@@ -69,8 +69,16 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		return mcp.Response{}, err
 	}
 	switch req.Method {
-	case "initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "logging/setLevel":
-		return g.door.Answer(req, func() (mcp.Response, error) { return g.know(ctx, req, p) })
+	case "initialize", "server/discover":
+		return g.introduce(req, p)
+	case "tools/list":
+		return g.list(ctx, req, p, catalog.Tool)
+	case "prompts/list":
+		return g.list(ctx, req, p, catalog.Prompt)
+	case "resources/list":
+		return g.list(ctx, req, p, catalog.Resource)
+	case "resources/templates/list":
+		return g.list(ctx, req, p, catalog.Template)
 	case "tools/call":
 		resp, it, err := g.named(ctx, req, p, catalog.Tool)
 		if err != nil {
@@ -86,26 +94,11 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		return g.tasks.Handle(ctx, req, "")
 	case "completion/complete":
 		return g.complete(ctx, req, p)
-	}
-	return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
-}
-
-// know answers what the hub knows by itself.
-func (g *Gateway) know(ctx context.Context, req *mcp.Request, p party) (mcp.Response, error) {
-	switch req.Method {
-	case "tools/list":
-		return g.list(ctx, req, p, catalog.Tool)
-	case "prompts/list":
-		return g.list(ctx, req, p, catalog.Prompt)
-	case "resources/list":
-		return g.list(ctx, req, p, catalog.Resource)
-	case "resources/templates/list":
-		return g.list(ctx, req, p, catalog.Template)
 	case "logging/setLevel":
 		g.setLevel(req, p)
 		return mcp.Response{Result: []byte("{}")}, nil
 	}
-	return g.introduce(req, p)
+	return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
 }
 
 const instructions = "Stoa offers the tools, prompts and resources of several MCP servers. The name of a tool begins with the server's name and two underscores."

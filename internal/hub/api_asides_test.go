@@ -60,19 +60,3 @@ func TestAPIAsidesOfNobody(t *testing.T) {
 		t.Errorf("told as %+v, with %s", r, got)
 	}
 }
-
-// What the hub answers by itself is told of too, with what was asked and said.
-func TestAPIAnswered(t *testing.T) {
-	h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{{Name: "grow"}}}), hubtest.Modules())
-	waitTools(t, h)
-	c := apiClient{t, h, h.Token}
-	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next
-	h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy}).Call("tools/list", "{}")
-	for method, text := range map[string]string{"initialize": "protocolVersion", "tools/list": "up__grow"} {
-		r := c.done(last, event.CallAnswered, url.QueryEscape(method))
-		x := c.exchange(r.Call)
-		if got := passed(t, x, exchange.Result); r.Principal == "" || r.Method != method || !strings.Contains(got, text) {
-			t.Errorf("%s is told as %+v, with %+v", method, r, x)
-		}
-	}
-}

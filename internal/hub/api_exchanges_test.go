@@ -52,13 +52,16 @@ func exchangeHub(t *testing.T, edits ...hubtest.Edit) (c apiClient, read func() 
 // done waits until a call of a tool, or of a method, is over, and returns its record.
 func (c apiClient) done(after uint64, kind, tool string) event.Record {
 	c.t.Helper()
-	var found event.Record
-	hubtest.Eventually(c.t, "the call of "+tool+" is over", func() bool {
-		page := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?limit=1000&wait=0s&types="+kind+"&tool="+tool+"&after="+strconv.FormatUint(after, 10), ""))
-		if len(page.Events) > 0 {
-			found = page.Events[len(page.Events)-1]
-		}
-		return len(page.Events) > 0
+	all := c.all(after, kind, tool)
+	return all[len(all)-1]
+}
+
+// all are the records of a kind about a tool, once there is one.
+func (c apiClient) all(after uint64, kind, tool string) (found []event.Record) {
+	c.t.Helper()
+	hubtest.Eventually(c.t, "there is a "+kind+" of "+tool, func() bool {
+		found = hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?limit=1000&wait=0s&types="+kind+"&tool="+tool+"&after="+strconv.FormatUint(after, 10), "")).Events
+		return len(found) > 0
 	})
 	return found
 }
@@ -158,7 +161,7 @@ func TestAPIExchangesOfFaults(t *testing.T) {
 	}
 	// What the hub asks for itself.
 	c.do("POST", "/api/v1/servers/up/restart", "")
-	x = c.exchange(c.done(last, event.CallOwn, "tools%2Flist").Call)
+	x = c.exchange(c.done(last, event.CallOwn, "tools%2Flist&upstream=up").Call)
 	if !strings.Contains(passed(t, x, exchange.Result), `"strict"`) {
 		t.Errorf("a list: %+v", x)
 	}

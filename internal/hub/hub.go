@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -48,6 +49,9 @@ type Options struct {
 	// Temporary hubs have no data folder: they keep nothing, take no lock and
 	// tell nobody where they are.
 	Temporary bool
+	// Awaited hubs were started by a client, which waits for all that they
+	// offer.
+	Awaited bool
 	// Ready is called once, when the hub listens on all its addresses; nil
 	// means that nobody wants to know.
 	Ready func(addresses []string)
@@ -208,7 +212,7 @@ func (h *Hub) openDomain(Options) error {
 // openFaces opens what clients come to.
 func (h *Hub) openFaces(opts Options) error {
 	patience := time.Second
-	if opts.Temporary { // its client waits for it anyway
+	if opts.Awaited {
 		patience = 5 * time.Second
 	}
 	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions, patience)
@@ -216,7 +220,7 @@ func (h *Hub) openFaces(opts Options) error {
 	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{
 		MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout,
-		Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked,
+		Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked, Witness: h.door,
 	})
 	h.opened(func() {
 		h.endpoint.Close()
@@ -274,6 +278,14 @@ func (h *Hub) Gateway() mcp.Handler { return h.gateway }
 // Stateful is the merged face of the Session of that name, where results can be
 // kept.
 func (h *Hub) Stateful(session string) mcp.Handler { return h.gateway.Stateful(session) }
+
+// ServePipe serves the Session of that name on a pair of streams, to whoever
+// started this process. Requests that run when in ends have the grace to end.
+func (h *Hub) ServePipe(ctx context.Context, in io.Reader, out io.Writer, session string, grace time.Duration) error {
+	return mcp.ServePipe(ctx, in, out, auth.Local, h.Stateful(session), mcp.PipeOptions{
+		MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, Grace: grace, Panicked: h.panicked, Witness: h.door,
+	})
+}
 
 // Events tells of what happens.
 func (h *Hub) Events() *event.Bus { return h.events }

@@ -149,7 +149,7 @@ func (h *Hub) serveAgent(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	name := r.PathValue("agent")
 	a, err := h.router.Agent(name, who)
 	if err != nil {
-		h.endpoint.Refuse(w, r, err)
+		h.endpoint.Refuse(w, r, who, err)
 		return
 	}
 	h.endpoint.Serve(w, r, who, a.Name(), a)
@@ -184,7 +184,7 @@ func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Princi
 			return
 		}
 	}
-	h.endpoint.Refuse(w, r, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", r.PathValue("agent")))
+	h.endpoint.Refuse(w, r, who, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", r.PathValue("agent")))
 }
 
 func (h *Hub) listServers(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
@@ -218,7 +218,7 @@ func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {
 	f := fault.New(fault.UnknownAgent, "", "there is nothing at %s", r.URL.Path)
 	f.Hint = "MCP is at /mcp, single agents are at /mcps/{agent}/mcp; GET / lists the rest."
-	h.endpoint.Refuse(w, r, f)
+	h.endpoint.Refuse(w, r, nil, f)
 }
 
 func reply(w http.ResponseWriter, status int, v any) {

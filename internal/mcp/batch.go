@@ -127,7 +127,7 @@ func (b *batch) joined() []byte {
 func (p *pipe) batch(ctx context.Context, line []byte) error {
 	all, err := splitBatch(line)
 	if err != nil {
-		p.fault(nil, nil, false, err)
+		p.refuse(nil, &wire.Message{}, line, err)
 		return nil
 	}
 	b := newBatch(len(all), p.opts.MessageBytes, func(answer []byte) {

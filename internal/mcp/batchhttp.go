@@ -34,6 +34,7 @@ func (x *exchange) batch(body []byte) bool {
 	var s *session
 	if id != "" {
 		if s, err = x.e.session(id, x.scope, x.who, x.r, x.h); err != nil {
+			x.told.refused(&wire.Message{}, body, x.who, err)
 			writeFault(x.w, nil, false, err)
 			return true
 		}
@@ -44,6 +45,7 @@ func (x *exchange) batch(body []byte) bool {
 	}
 	all, err := splitBatch(body)
 	if err != nil {
+		x.told.refused(&wire.Message{}, body, x.who, err)
 		writeFault(x.w, nil, false, err)
 		return true
 	}
@@ -80,6 +82,7 @@ func (b *httpBatch) take(raw []byte, in *slot) func() {
 	b.kept = append(b.kept, m)
 	m.Depth = b.x.e.opts.Depth
 	if err := m.Scan(raw, wire.FromClient); err != nil {
+		b.x.told.refused(m, raw, b.x.who, scanFault(err))
 		b.respond(in, m.ID, Response{}, scanFault(err))
 		return nil
 	}
@@ -90,10 +93,11 @@ func (b *httpBatch) take(raw []byte, in *slot) func() {
 		}
 		return nil
 	case m.IsNotification():
-		note := exchange{r: b.x.r, h: b.x.h, m: m}
+		note := exchange{r: b.x.r, who: b.x.who, h: b.x.h, m: m, told: b.x.told}
 		note.note(b.s)
 		return nil
 	case m.Method == "initialize" || m.MetaValue(metaVersion) != nil:
+		b.x.told.refused(m, nil, b.x.who, notInBatch(m.Method))
 		b.respond(in, m.ID, Response{}, notInBatch(m.Method))
 		return nil
 	}
@@ -103,6 +107,7 @@ func (b *httpBatch) take(raw []byte, in *slot) func() {
 		defer cancel(nil)
 		if b.s != nil {
 			if err := b.s.calls.add(m.ID, cancel); err != nil {
+				b.x.told.refused(m, nil, b.x.who, err)
 				b.respond(in, m.ID, Response{}, err)
 				return
 			}
@@ -118,23 +123,32 @@ func (b *httpBatch) take(raw []byte, in *slot) func() {
 
 // answer answers one request of the batch.
 func (b *httpBatch) answer(ctx context.Context, m *wire.Message) (Response, error) {
+	req := &Request{
+		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
+		Client: &Client{Era: Legacy, Version: batchVersion, Principal: b.x.who}, Token: progressToken(m), Stream: b.st, Asked: b.x.asked(m),
+	}
+	if b.s != nil {
+		req.Client = b.s.client
+	}
+	began := b.x.told.began()
+	resp, err := b.reply(ctx, m, req)
+	b.x.told.answered(began, req, resp, err)
+	return resp, err
+}
+
+func (b *httpBatch) reply(ctx context.Context, m *wire.Message, req *Request) (Response, error) {
 	if m.Method == "ping" {
-		return Response{Result: []byte("{}")}, nil
+		return pong, nil
 	}
 	if err := legacyMethod(m.Method); err != nil {
 		return Response{}, err
 	}
-	client := &Client{Era: Legacy, Version: batchVersion, Principal: b.x.who}
 	if b.s != nil {
 		if handled, resp, err := b.s.own(ctx, m); handled {
 			return resp, err
 		}
-		client = b.s.client
 	}
-	return handle(ctx, b.x.h, &Request{
-		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
-		Client: client, Token: progressToken(m), Stream: b.st, Asked: b.x.asked(m),
-	}, b.x.e.opts.Panicked)
+	return handle(ctx, b.x.h, req, b.x.e.opts.Panicked)
 }
 
 // respond sends the answer to a request at once if the event stream is open or

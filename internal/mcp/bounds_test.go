@@ -205,7 +205,7 @@ func TestRefuse(t *testing.T) {
 	defer e.Close()
 	for body, id := range map[string]string{`{"jsonrpc":"2.0","id":"x","method":"ping"}`: `"id":"x"`, `nonsense`: `"id":null`} {
 		w := httptest.NewRecorder()
-		e.Refuse(w, httptest.NewRequest("POST", "/mcps/no/mcp", strings.NewReader(body)), fault.New(fault.UnknownAgent, "no", "there is no such agent"))
+		e.Refuse(w, httptest.NewRequest("POST", "/mcps/no/mcp", strings.NewReader(body)), auth.Local, fault.New(fault.UnknownAgent, "no", "there is no such agent"))
 		if w.Code != 404 || !strings.Contains(w.Body.String(), id) || !strings.Contains(w.Body.String(), "-32601") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

@@ -32,6 +32,9 @@ type EndpointOptions struct {
 	// Panicked is told of a handler that panicked where net/http would not
 	// catch it; nil means that nobody wants to know.
 	Panicked func(value any, stack []byte)
+	// Witness is told of what no handler tells of; nil means that nobody wants
+	// to know.
+	Witness Witness
 }
 
 // Endpoint serves Handlers over HTTP, both eras on the same URL.
@@ -101,8 +104,8 @@ func (e *Endpoint) Body(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 }
 
 // Refuse answers a request for a face that does not exist, with the request's
-// id if it has one.
-func (e *Endpoint) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+// id if it has one. who is nil if nobody has looked who asks.
+func (e *Endpoint) Refuse(w http.ResponseWriter, r *http.Request, who *auth.Principal, err error) {
 	body := newBuffer()
 	defer body.free()
 	var m wire.Message
@@ -110,6 +113,9 @@ func (e *Endpoint) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		_ = m.Scan(body.b, wire.FromClient) // the id is set where it can be read
 	}
 	version, _ := one(r.Header, headerVersion)
+	if who != nil && r.Method == http.MethodPost {
+		e.told("").refused(&m, body.b, who, err)
+	}
 	writeFault(w, m.ID, IsModern(version), err)
 }
 
@@ -128,6 +134,7 @@ type exchange struct {
 	scope string
 	h     Handler
 	m     *wire.Message
+	told  told
 }
 
 var messages = sync.Pool{New: func() any { return new(wire.Message) }}
@@ -136,23 +143,25 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	body := newBuffer()
 	defer body.free()
 	if err := e.read(w, r, body); err != nil {
+		e.told(scope).refused(&wire.Message{}, nil, who, err)
 		writeFault(w, nil, false, err)
 		return
 	}
 	m := messages.Get().(*wire.Message)
 	defer messages.Put(m)
-	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m}
+	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m, told: e.told(scope)}
 	if isBatch(body.b) && x.batch(body.b) {
 		return
 	}
 	m.Depth = e.opts.Depth
 	if err := m.Scan(body.b, wire.FromClient); err != nil {
+		x.told.refused(m, body.b, who, scanFault(err))
 		writeFault(w, m.ID, false, scanFault(err))
 		return
 	}
 	version, err := one(r.Header, headerVersion)
 	if err != nil {
-		writeFault(w, m.ID, true, err)
+		x.refuse(true, err)
 		return
 	}
 	if IsModern(version) || m.MetaValue(metaVersion) != nil {
@@ -160,6 +169,20 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		return
 	}
 	x.legacy(version)
+}
+
+// told is who wants to know of what passes on a face.
+func (e *Endpoint) told(scope string) told {
+	if !isAgent(scope) {
+		scope = ""
+	}
+	return told{e.opts.Witness, scope}
+}
+
+// refuse answers a message that no handler is asked for.
+func (x *exchange) refuse(modern bool, err error) {
+	x.told.refused(x.m, nil, x.who, err)
+	writeFault(x.w, x.m.ID, modern, err)
 }
 
 func scanFault(err error) error { return Unreadable(err) }
@@ -243,7 +266,9 @@ func (x *exchange) run(ctx context.Context, st *httpStream, client *Client) {
 	}
 	st.want = st.want || st.sse && (req.Token != nil || req.LogLevel != "")
 	st.guardQuiet(x.e.opts.KeepAlive)
+	began := x.told.began()
 	resp, err := x.h.Handle(ctx, req)
+	x.told.answered(began, req, resp, err)
 	st.finish(resp, err)
 	resp.Release()
 }

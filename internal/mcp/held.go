@@ -70,5 +70,5 @@ func full(w http.ResponseWriter, err error) {
 }
 
 func (e *Endpoint) pipeOptions(r *http.Request) PipeOptions {
-	return PipeOptions{Header: r.Header, MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked}
+	return PipeOptions{Header: r.Header, MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked, Witness: e.opts.Witness}
 }

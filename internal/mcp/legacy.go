@@ -17,13 +17,13 @@ func (x *exchange) legacy(header string) {
 		err = badVersion(header)
 	}
 	if err != nil {
-		writeFault(x.w, x.m.ID, false, err)
+		x.refuse(false, err)
 		return
 	}
 	var s *session
 	if id != "" {
 		if s, err = x.e.session(id, x.scope, x.who, x.r, x.h); err != nil {
-			writeFault(x.w, x.m.ID, false, err)
+			x.refuse(false, err)
 			return
 		}
 	}
@@ -46,8 +46,10 @@ func (x *exchange) legacy(header string) {
 // note takes a notification of the client.
 func (x *exchange) note(s *session) {
 	if s == nil {
+		x.told.heard(x.m, &Client{Principal: x.who}, Asked{})
 		return
 	}
+	x.told.heard(x.m, s.client, Asked{Session: s.listener.Session})
 	switch x.m.Method {
 	case noteCancelled:
 		s.calls.cancel(x.m)
@@ -67,20 +69,23 @@ func relayNote(ctx context.Context, h Handler, c *Client, m *wire.Message) {
 
 func (x *exchange) initialize(s *session) {
 	if s != nil {
-		writeFault(x.w, x.m.ID, false, fault.New(fault.InvalidRequest, "initialize", "the session is initialised already; send no Mcp-Session-Id to get a new one"))
+		x.refuse(false, fault.New(fault.InvalidRequest, "initialize", "the session is initialised already; send no Mcp-Session-Id to get a new one"))
 		return
 	}
 	client, err := legacyClient(x.m)
 	if err != nil {
-		writeFault(x.w, x.m.ID, false, err)
+		x.refuse(false, err)
 		return
 	}
 	client.Principal = x.who
 	client.Connection = newSessionID()
 	st := x.stream(x.r.Context(), false, nil)
-	resp, err := x.h.Handle(st.ctx, &Request{
+	req := &Request{
 		Method: "initialize", Params: x.m.Params, Fields: x.m.Fields, Meta: x.m.Meta, Client: client, Stream: Discard, Asked: x.asked(x.m),
-	})
+	}
+	began := x.told.began()
+	resp, err := x.h.Handle(st.ctx, req)
+	x.told.answered(began, req, resp, err)
 	defer resp.Release()
 	if err == nil && resp.Error == nil {
 		var fresh *session
@@ -151,11 +156,16 @@ func clone(b []byte) []byte {
 // request answers any other request.
 func (x *exchange) request(s *session, header string) {
 	if x.m.Method == "ping" {
-		writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, x.m.ID, []byte("{}")))
+		client := &Client{Principal: x.who}
+		if s != nil {
+			client = s.client
+		}
+		x.told.own(x.m, client, x.asked(x.m), pong, nil)
+		writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, x.m.ID, pong.Result))
 		return
 	}
 	if err := legacyMethod(x.m.Method); err != nil {
-		writeFault(x.w, x.m.ID, false, err)
+		x.refuse(false, err)
 		return
 	}
 	ctx := x.r.Context()
@@ -176,16 +186,20 @@ func (x *exchange) request(s *session, header string) {
 	}
 	defer cancel(nil)
 	if err := s.calls.add(x.m.ID, cancel); err != nil {
-		writeFault(x.w, x.m.ID, false, err)
+		x.refuse(false, err)
 		return
 	}
 	defer s.calls.remove(x.m.ID)
 	if handled, resp, err := s.own(ctx, x.m); handled {
+		x.told.own(x.m, s.client, x.asked(x.m), resp, err)
 		st.finish(resp, err)
 		return
 	}
 	x.run(ctx, st, s.client)
 }
+
+// pong answers a ping.
+var pong = Response{Result: []byte("{}")[:2:2]} // whoever appends to it gets a copy
 
 // own answers what concerns the session itself.
 func (s *session) own(ctx context.Context, m *wire.Message) (bool, Response, error) {

@@ -117,6 +117,15 @@ func (s *subscription) tag(params []byte) []byte {
 	return wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
 }
 
+// form gives a notification the form in which it is sent, and tells of it.
+func (s *subscription) form(t told) func(note) []byte {
+	return func(n note) []byte {
+		params := s.tag(n.params)
+		t.said(&s.listener, n.method, params)
+		return params
+	}
+}
+
 // result is sent when we end the subscription.
 func (s *subscription) result() []byte {
 	return s.tag([]byte(`{"resultType":"complete"}`))
@@ -125,28 +134,71 @@ func (s *subscription) result() []byte {
 // listen answers subscriptions/listen over HTTP.
 func (x *exchange) listen(st *httpStream, client *Client) {
 	if !st.sse {
-		st.finish(Response{}, fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream"))
+		err := fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream")
+		x.told.own(x.m, client, x.asked(x.m), Response{}, err)
+		st.finish(Response{}, err)
 		return
 	}
 	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m, x.asked(x.m).Session)
 	if err != nil {
+		x.told.own(x.m, client, x.asked(x.m), Response{}, err)
 		st.finish(Response{}, err)
 		return
 	}
 	defer sub.stop()
+	x.told.heard(x.m, client, x.asked(x.m))
+	x.told.said(&sub.listener, noteAcknowledged, ack)
 	startEvents(x.w)
 	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
 	x.w.Write(st.buf)
 	flush(x.w)
 	st.id = sub.id // the message's buffer is not needed any more
 	if !sub.listener.Filter.empty() {
-		ended := x.e.follow(st.ctx, x.w, &sub.out, sub.tag, nil, nil)
+		ended := x.e.follow(st.ctx, x.w, &sub.out, sub.form(x.told), nil, nil)
 		if ended != endClosing {
 			return
 		}
 	}
+	x.told.ended(&sub.listener, sub.result())
 	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendResult(dst, sub.id, sub.result()) })
 	x.w.Write(st.buf)
+}
+
+// listen answers subscriptions/listen on a pipe.
+func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
+	sub, ack, err := openSubscription(ctx, p.h, client, m, p.asked(m).Session)
+	if err != nil {
+		p.told.own(m, client, p.asked(m), Response{}, err)
+		p.fault(nil, m.ID, true, err)
+		return
+	}
+	defer sub.stop()
+	p.told.heard(m, client, p.asked(m))
+	p.told.said(&sub.listener, noteAcknowledged, ack)
+	p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
+	if !sub.listener.Filter.empty() {
+		p.follow(ctx, &sub.out, sub.form(p.told))
+	}
+	if context.Cause(ctx) != errClientCancelled {
+		p.told.ended(&sub.listener, sub.result())
+		p.respond(nil, sub.id, true, Response{Result: sub.result()}, nil)
+	}
+}
+
+// follow writes what comes into out, in its form, until ctx ends.
+func (p *pipe) follow(ctx context.Context, out *outbox, form func(note) []byte) {
+	wake := out.wake()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		}
+		for _, n := range out.take() {
+			params := form(n)
+			p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, n.method, params) })
+		}
+	}
 }
 
 type end int
@@ -156,8 +208,9 @@ const (
 	endClosing            // the endpoint is closing
 )
 
-// follow writes what comes into out, and keep-alives, until something ends it.
-func (e *Endpoint) follow(ctx context.Context, w http.ResponseWriter, out *outbox, tag func([]byte) []byte, replaced, over <-chan struct{}) end {
+// follow writes what comes into out in its form, and keep-alives, until
+// something ends it.
+func (e *Endpoint) follow(ctx context.Context, w http.ResponseWriter, out *outbox, form func(note) []byte, replaced, over <-chan struct{}) end {
 	wake := out.wake()
 	quiet := time.NewTimer(e.opts.KeepAlive)
 	defer quiet.Stop()
@@ -176,7 +229,7 @@ func (e *Endpoint) follow(ctx context.Context, w http.ResponseWriter, out *outbo
 				return endClient
 			}
 		case <-wake:
-			if !writeNotes(w, out.take(), tag) {
+			if !writeNotes(w, out.take(), form) {
 				return endClient
 			}
 		}
@@ -185,12 +238,9 @@ func (e *Endpoint) follow(ctx context.Context, w http.ResponseWriter, out *outbo
 	}
 }
 
-func writeNotes(w http.ResponseWriter, notes []note, tag func([]byte) []byte) bool {
+func writeNotes(w http.ResponseWriter, notes []note, form func(note) []byte) bool {
 	for _, n := range notes {
-		params := n.params
-		if tag != nil {
-			params = tag(params)
-		}
+		params := form(n)
 		b := appendEvent(nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, n.method, params) })
 		if _, err := w.Write(b); err != nil {
 			return false
@@ -245,7 +295,7 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	startEvents(w)
 	w.Write([]byte(": stream open\n\n"))
 	flush(w)
-	e.follow(r.Context(), w, &s.out, nil, replaced, s.over)
+	e.follow(r.Context(), w, &s.out, e.told(scope).plain(s.listener), replaced, s.over)
 }
 
 // delete ends a legacy session.

@@ -10,11 +10,14 @@ import (
 // modern answers a POST of the modern era.
 func (x *exchange) modern(header string) {
 	if x.m.IsResponse() {
-		writeFault(x.w, nil, true, fault.New(fault.InvalidRequest, "", "a client of version %s sends no responses", ModernVersion))
+		err := fault.New(fault.InvalidRequest, "", "a client of version %s sends no responses", ModernVersion)
+		x.told.refused(x.m, nil, x.who, err)
+		writeFault(x.w, nil, true, err)
 		return
 	}
 	if x.m.IsNotification() {
 		// The era defines none over HTTP; a stray one disturbs nobody.
+		x.told.heard(x.m, &Client{Principal: x.who}, Asked{})
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -31,7 +34,7 @@ func (x *exchange) modern(header string) {
 		err = modernMethod(x.m.Method)
 	}
 	if err != nil {
-		writeFault(x.w, x.m.ID, true, err)
+		x.refuse(true, err)
 		return
 	}
 	client.Principal = x.who

@@ -27,6 +27,9 @@ type PipeOptions struct {
 	// Panicked is told of a handler that panicked; the request is then answered
 	// by an error. If it is nil, nothing is caught.
 	Panicked func(value any, stack []byte)
+	// Witness is told of what no handler tells of; nil means that nobody wants
+	// to know.
+	Witness Witness
 }
 
 // A pipe is one client on a pair of streams, such as stdin and stdout, or on
@@ -36,6 +39,7 @@ type pipe struct {
 	opts  PipeOptions
 	who   *auth.Principal
 	h     Handler
+	told  told
 	calls calls
 	asks  asks
 	queue chan struct{}  // requests that have been read, running or waiting for a slot
@@ -77,7 +81,7 @@ func serveFrames(ctx context.Context, in frames, w io.Writer, who *auth.Principa
 		opts.Grace = 5 * time.Second
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &pipe{opts: opts, who: who, h: h, w: w, slots: make(chan struct{}, opts.Concurrent),
+	p := &pipe{opts: opts, who: who, h: h, told: told{to: opts.Witness}, w: w, slots: make(chan struct{}, opts.Concurrent),
 		queue: make(chan struct{}, opts.Concurrent+maxWaiting)}
 	err := p.read(ctx, in)
 	if err == nil {
@@ -121,12 +125,12 @@ func (p *pipe) read(ctx context.Context, in frames) error {
 		line, err := in.Next()
 		switch {
 		case err == wire.ErrTooLong:
-			p.fault(nil, nil, false, tooLarge(p.opts.MessageBytes))
+			p.refuse(nil, &wire.Message{}, nil, tooLarge(p.opts.MessageBytes))
 			continue
 		case err == io.EOF:
 			return nil
 		case err == io.ErrUnexpectedEOF:
-			p.fault(nil, nil, false, fault.New(fault.Parse, "", "the input ended inside a message"))
+			p.refuse(nil, &wire.Message{}, nil, fault.New(fault.Parse, "", "the input ended inside a message"))
 			return nil
 		case err != nil:
 			if ctx.Err() != nil || errors.Is(err, io.ErrClosedPipe) {
@@ -164,7 +168,7 @@ func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 	}
 	m.Depth = p.opts.Depth
 	if err := m.Scan(buf.b, wire.FromClient); err != nil {
-		p.fault(in, m.ID, false, scanFault(err))
+		p.refuse(in, m, line, scanFault(err))
 		free()
 		return nil
 	}
@@ -173,14 +177,15 @@ func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 	case m.IsResponse():
 		p.asks.answer(m)
 	case m.Method == noteCancelled:
+		p.heard(m)
 		p.calls.cancel(m)
-	case m.Method == noteInitialized:
 	case m.IsNotification():
-		if p.legacy != nil {
+		p.heard(m)
+		if p.legacy != nil && m.Method != noteInitialized {
 			relayNote(ctx, p.h, p.legacy, m)
 		}
 	case in != nil && (modern || m.Method == "initialize"):
-		p.fault(in, m.ID, false, notInBatch(m.Method))
+		p.refuse(in, m, nil, notInBatch(m.Method))
 	case m.Method == "initialize" && !modern:
 		p.initialize(ctx, m)
 	default:
@@ -192,23 +197,26 @@ func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 
 func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 	if p.legacy != nil {
-		p.fault(nil, m.ID, false, fault.New(fault.InvalidRequest, "initialize", "the connection is initialised already"))
+		p.refuse(nil, m, nil, fault.New(fault.InvalidRequest, "initialize", "the connection is initialised already"))
 		return
 	}
 	client, err := legacyClient(m)
 	if err != nil {
-		p.fault(nil, m.ID, false, err)
+		p.refuse(nil, m, nil, err)
 		return
 	}
 	client.Principal = p.who
 	client.Connection = "pipe-" + newSessionID()
-	resp, err := p.h.Handle(ctx, &Request{Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta, Client: client, Stream: Discard, Asked: p.asked(m)})
+	req := &Request{Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta, Client: client, Stream: Discard, Asked: p.asked(m)}
+	began := p.told.began()
+	resp, err := p.h.Handle(ctx, req)
+	p.told.answered(began, req, resp, err)
 	if err == nil && resp.Error == nil {
 		p.legacy = client
 		var out outbox
 		p.listener = &Listener{Client: client, Session: p.asked(m).Session, Filter: Everything, Deliver: out.put}
 		p.stop = p.h.Attach(p.listener)
-		p.wg.Go(func() { p.follow(ctx, &out, nil) })
+		p.wg.Go(func() { p.follow(ctx, &out, p.told.plain(p.listener)) })
 	}
 	p.respond(nil, m.ID, false, resp, err)
 }
@@ -220,6 +228,7 @@ func (p *pipe) asked(m *wire.Message) Asked { return asked(p.opts.Header, m, p.o
 func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, in *slot, free func()) error {
 	client, err := p.client(m, modern)
 	if err != nil {
+		p.told.refused(m, nil, p.who, err)
 		p.fault(in, m.ID, modern, err)
 		free()
 		return nil
@@ -227,6 +236,7 @@ func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, in *slot
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err := p.calls.add(m.ID, cancel); err != nil {
 		cancel(nil)
+		p.told.refused(m, nil, p.who, err)
 		p.fault(in, m.ID, modern, err)
 		free()
 		return nil
@@ -288,11 +298,13 @@ func (p *pipe) client(m *wire.Message, modern bool) (*Client, error) {
 func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slot) {
 	modern := client.Era == Modern
 	if m.Method == "ping" {
-		p.respond(in, m.ID, modern, Response{Result: []byte("{}")}, nil)
+		p.told.own(m, client, p.asked(m), pong, nil)
+		p.respond(in, m.ID, modern, pong, nil)
 		return
 	}
 	if !modern && p.listener != nil {
 		if handled, resp, err := ownMethod(ctx, m, p.h, p.listener); handled {
+			p.told.own(m, client, p.asked(m), resp, err)
 			p.respond(in, m.ID, modern, resp, err)
 			return
 		}
@@ -304,7 +316,9 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 	if modern {
 		req.LogLevel, _ = wire.String(m.MetaValue(metaLogLevel))
 	}
+	began := p.told.began()
 	resp, err := handle(ctx, p.h, req, p.opts.Panicked)
+	p.told.answered(began, req, resp, err)
 	if ctx.Err() != nil && context.Cause(ctx) == errClientCancelled {
 		resp.Release() // a cancelled request gets no answer
 		return
@@ -313,39 +327,20 @@ func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slo
 	resp.Release()
 }
 
-func (p *pipe) listen(ctx context.Context, m *wire.Message, client *Client) {
-	sub, ack, err := openSubscription(ctx, p.h, client, m, p.asked(m).Session)
-	if err != nil {
-		p.fault(nil, m.ID, true, err)
-		return
-	}
-	defer sub.stop()
-	p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
-	if !sub.listener.Filter.empty() {
-		p.follow(ctx, &sub.out, sub.tag)
-	}
-	if context.Cause(ctx) != errClientCancelled {
-		p.respond(nil, sub.id, true, Response{Result: sub.result()}, nil)
-	}
+// refuse answers a message that no handler is asked for; all is the text of one
+// that could not be read.
+func (p *pipe) refuse(in *slot, m *wire.Message, all []byte, err error) {
+	p.told.refused(m, all, p.who, err)
+	p.fault(in, m.ID, false, err)
 }
 
-// follow writes what comes into out until ctx ends.
-func (p *pipe) follow(ctx context.Context, out *outbox, tag func([]byte) []byte) {
-	wake := out.wake()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-		}
-		for _, n := range out.take() {
-			params := n.params
-			if tag != nil {
-				params = tag(params)
-			}
-			p.send(func(dst []byte) []byte { return wire.AppendRequest(dst, nil, n.method, params) })
-		}
+// heard tells of a notification.
+func (p *pipe) heard(m *wire.Message) {
+	client := p.legacy
+	if client == nil {
+		client = &Client{Principal: p.who}
 	}
+	p.told.heard(m, client, p.asked(m))
 }
 
 func (p *pipe) fault(in *slot, id []byte, modern bool, err error) {

@@ -110,6 +110,7 @@ type Request struct {
 	Header   http.Header // modern over HTTP: where Mcp-Param-* are; else nil
 	Stream   Stream      // never nil inside Handle
 	IsNote   bool        // a notification: nobody waits for the answer
+	Told     bool        // set by a handler that has told those who watch of it
 	Asked                // what it asks of the hub
 }
 

@@ -166,7 +166,7 @@ function Filters({ query, store }) {
     )}
     ${
       query.trace
-        ? html`<span data-testid="live-trace">Trace <span class="mono">${query.trace}</span>
+        ? html`<span data-testid="live-trace">Trace <span class="mono">${query.trace}</span>${' '}
       <button type="button" class="small" data-testid="no-trace-filter" aria-label="Remove this filter: show other traces too"
       onClick=${() => narrow({ trace: '' })}>Remove</button></span>`
         : null

@@ -10,7 +10,7 @@ import { exact } from '../lib/jsontext.js';
 function title(what, upstream) {
   switch (what) {
     case 'asked':
-      return 'What the client asked for';
+      return 'What the client sent';
     case 'request':
       return 'Sent to ' + upstream;
     case 'result':
@@ -35,16 +35,17 @@ export function Exchange({ call }) {
   const x = data.exchange;
   const notes = x.messages.filter((/** @type {any} */ m) => m.what === 'notification');
   const said = x.messages.filter((/** @type {any} */ m) => m.what !== 'notification');
+  const all = said.length ? said : notes; // nothing else to look at, then
+  const other = x.upstream || 'The hub';
   return html`<div class="exchange" data-testid="exchange">
     <p class="soft">${[x.method, x.upstream, x.principal && 'for ' + x.principal, x.session && 'in ' + x.session, x.kind, x.done && took(x.took_us || 0)].filter(Boolean).join(' · ')}
       ${x.done ? null : html` · under way <button type="button" class="small" onClick=${again}>Look again</button>`}</p>
-    ${said.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${x.upstream} />`)}
+    ${all.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${other} />`)}
     ${
-      notes.length
+      said.length && notes.length
         ? html`<details data-testid="notes"><summary>
           ${notes.length} ${notes.length === 1 ? 'notification' : 'notifications'} meanwhile</summary>
-      ${notes.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${x.upstream}
-      />`)}</details>`
+      ${notes.map((/** @type {any} */ m, /** @type {number} */ i) => html`<${Said} key=${i} message=${m} upstream=${other} />`)}</details>`
         : null
     }
     ${x.more ? html`<p class="soft">${x.more} further messages are not kept.</p>` : null}</div>`;
