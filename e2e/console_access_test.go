@@ -117,6 +117,7 @@ func TestConsoleAccess(t *testing.T) {
 	for _, v := range f.views() {
 		t.Run(v.name, func(t *testing.T) {
 			c.visit(t, v)
+			c.until(t, "!(document.querySelector('.side')?.getBoundingClientRect().top > innerHeight - 100)")
 			c.walk(t)
 			c.checked(t, "light", everyRule)
 			c.picture(t, v.name+"-light")

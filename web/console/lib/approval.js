@@ -63,10 +63,10 @@ export function Approval({ approval: a, decide, whose }) {
         ${wrong ? html`<${Trouble} error=${{ message: wrong }} />` : null}`
     }
     ${a.sent ? html`<details><summary>With what the references stand for</summary><${Json} value=${a.sent} /></details>` : null}
-    <div class="bar"><label>Hold it for <select data-testid="remember" value=${remember}
+    <div class="bar"><label>Applies to <select data-testid="remember" value=${remember}
         onChange=${(/** @type {any} */ e) => setRemember(e.target.value)}>
         ${offered.map(([v, t]) => html`<option value=${v}>${t}</option>`)}</select></label>
-      <label>${whose ? 'Words to who asks' : 'Words to the model'} <input ref=${reason} data-testid="reason" /></label></div>
+      <label>${whose ? 'Note to the caller' : 'Note to the model'} <input ref=${reason} data-testid="reason" /></label></div>
     <div class="bar">${
       edited === null
         ? html`<${Button} class="primary" data-testid="approve" onClick=${say('approve')}>Approve<//>

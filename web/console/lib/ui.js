@@ -13,12 +13,23 @@ export function Page({ title, actions, children }) {
     ${children}</main>`;
 }
 
+/** How long after something was chosen it is kept in sight, in milliseconds. */
+const settling = 1500;
+
 /**
  * What was chosen from a list, beside it; on a narrow screen in its place, until it is closed.
  * @param {{label: string, back: string, query?: any, testid?: string, children?: any}} props back is the address of the list
  */
 export function Side({ label, back, query, testid, children }) {
-  return html`<section class="side" aria-label=${label} data-testid=${testid}><p class="close">
+  const at = useRef(/** @type {HTMLElement|null} */ (null));
+  const chosen = useRef({ label: '', when: 0 });
+  useEffect(() => {
+    if (chosen.current.label !== label) chosen.current = { label, when: Date.now() };
+    // What stands above it may still come and push it out of sight.
+    const fresh = Date.now() - chosen.current.when < settling;
+    if (fresh && at.current && at.current.getBoundingClientRect().top > innerHeight - 100) at.current.scrollIntoView();
+  });
+  return html`<section class="side" ref=${at} aria-label=${label} data-testid=${testid}><p class="close">
     <${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
 }
 
@@ -32,6 +43,11 @@ export function Trouble({ error }) {
 /** @param {{children?: any}} props */
 export function Empty({ children }) {
   return html`<p class="empty">${children}</p>`;
+}
+
+/** A number of things. @param {number} n @param {string} one */
+export function many(n, one) {
+  return `${n} ${one}${n === 1 ? '' : 's'}`;
 }
 
 /** A word in a colour. kind is good, bad, warn, busy or calm. @param {{kind?: string, children?: any}} props */

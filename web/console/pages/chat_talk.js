@@ -326,8 +326,10 @@ export class Talk {
   /** @param {any} f @param {any} p */
   status(f, p) {
     this.unsay(f);
-    if (!p.tool)
-      return this.add({ kind: 'note', id: 'n' + Math.random(), at: f.ts, state: 'degraded', text: p.message });
+    if (!p.tool) {
+      const failing = p.data?.degraded?.length ? ` Not reached: ${p.data.degraded.join(', ')}.` : '';
+      return this.add({ kind: 'note', id: 'n' + Math.random(), at: f.ts, state: 'degraded', text: p.message + failing });
+    }
     const change =
       p.state === 'processing'
         ? { state: 'running', edited: p.edited, ...(p.data ? { args: p.data.arguments } : {}) }

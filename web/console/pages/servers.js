@@ -4,7 +4,7 @@ import { html, useEffect } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { go, Link } from '../lib/router.js';
-import { Page, Table, State, Badge, Trouble, useApi, Empty, Button, Time, Pre, Side } from '../lib/ui.js';
+import { Page, Table, State, Badge, Trouble, useApi, Empty, Button, Time, Pre, Side, many } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Diff } from '../lib/diff.js';
 import { plain } from '../lib/text.js';
@@ -92,7 +92,8 @@ function Server({ name }) {
       ['Waiting', String(s.queued)],
       [
         'Offers',
-        `${s.tools} tools, ${s.prompts} prompts, ${s.resources} resources, ${s.templates} templates${s.stale ? ' (as it said last)' : ''}`,
+        [many(s.tools, 'tool'), many(s.prompts, 'prompt'), many(s.resources, 'resource'), many(s.templates, 'template')].join(', ') +
+          (s.stale ? ' (as it said last)' : ''),
       ],
     ]} />
     ${s.health?.length ? html`<h3>Worth knowing</h3><ul>${s.health.map((/** @type {any} */ h) => html`<li><${Badge} kind="warn">

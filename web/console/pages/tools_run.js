@@ -2,7 +2,7 @@
 // call, and what came of it.
 import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
 import { api, ask, locked } from '../lib/api.js';
-import { Trouble, useApi, took, Badge, Scroll } from '../lib/ui.js';
+import { Trouble, useApi, took, Badge, Scroll, many } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Form } from '../lib/form.js';
 import { check, blank } from '../lib/schema.js';
@@ -17,7 +17,7 @@ export function Run({ name, query }) {
   if (!tool) return html`<p class="loading">Loading…</p>`;
   return html`<h2 class="mono">${tool.name}</h2><p><${Risk} is=${tool.risk} />
     <${Policy} policy=${tool.policy} /> <span class="soft">
-    ${tool.upstream} · ${tool.calls} calls${tool.calls ? `, ${tool.failed} failed, about ${took(tool.mean_us)}` : ''}</span></p>
+    ${tool.upstream} · ${many(tool.calls, 'call')}${tool.calls ? `, ${tool.failed} failed, about ${took(tool.mean_us)}` : ''}</span></p>
     ${tool.description ? html`<${Scroll} class="description" label="Description">${tool.description}<//>` : null}
     ${tool.policy.action !== 'allow' ? html`<p class="soft">${tool.policy.reason}</p>` : null}
     ${tool.notes?.length ? html`<p><${Badge} kind="warn">odd<//> ${tool.notes.join('; ')}</p>` : null}
