@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -166,7 +167,7 @@ func (r *report) bars() []bar {
 // markdown prints the report for people.
 func (r *report) markdown(w io.Writer) {
 	s := r.Settings
-	fmt.Fprintf(w, "# Stoa benchmark\n\n%s, %s, kernel %s, %d CPUs; GOMAXPROCS=%d GOGC=%s GOMEMLIMIT=%s for every process; ", r.Machine.Go, r.Machine.OS, r.Machine.Kernel, r.Machine.CPUs, s.GOMAXPROCS, s.GOGC, s.GOMEMLIMIT)
+	fmt.Fprintf(w, "# Stoa benchmark\n\n%s, %s, kernel %s, %d CPUs; GOMAXPROCS=%d GOGC=%s GOMEMLIMIT=%s for every process; ", r.Machine.Go, r.Machine.OS, r.Machine.Kernel, r.Machine.CPUs, s.GOMAXPROCS, cmp.Or(s.GOGC, "its own"), s.GOMEMLIMIT)
 	fmt.Fprintf(w, "%d interleaved rounds, windows of %v (16 connections, 100 B, and Sessions) and %v; took %v.\n", s.Rounds, s.Window, s.SideWindow, s.Took.Round(time.Second))
 	fmt.Fprint(w, "Medians over the rounds, min..max in brackets. CPU and RSS are of the process named by the row; for direct, of the upstream. × proxy is the median of the rounds' own ratios.\n")
 	var title string
