@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,7 +63,9 @@ func (f *figures) becomes(series string, want float64) {
 	hubtest.Eventually(f.t, fmt.Sprintf("%s is %v", series, want), func() bool { return f.value(series) == want })
 }
 
-func figuresHub(t *testing.T, r *collector.Receiver) *hubtest.Hub {
+// figuresHub says what the hub of the figures is made of; so many calls may wait
+// in the queue of one upstream.
+func figuresHub(r *collector.Receiver, capacity int) []hubtest.Edit {
 	named := func(name string, b peer.Behaviour) peer.Tool { return peer.Tool{Name: name, Behaviour: b} }
 	breaker := func(s *config.Server) {
 		s.Breaker = config.Breaker{Failures: 2, Window: time.Minute, Cooldown: time.Minute}
@@ -72,29 +76,33 @@ func figuresHub(t *testing.T, r *collector.Receiver) *hubtest.Hub {
 		named("broken", peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"broken"}`}),
 	}}
 	slow := peer.Spec{Tools: []peer.Tool{named("slow", peer.Behaviour{Kind: peer.Slow, For: time.Hour})}}
-	return hubtest.New(t, hubtest.Modules(), traced(r, "hub"),
+	return []hubtest.Edit{hubtest.Modules(), traced(r, "hub"),
 		hubtest.Stdio("up", spec, breaker, func(s *config.Server) { s.Timeout = 100 * time.Millisecond }),
 		hubtest.Stdio("frail", peer.Spec{Tools: []peer.Tool{named("crash", peer.Do(peer.Crash)), {Name: "echo"}}}, breaker),
 		hubtest.Stdio("own", spec, func(s *config.Server) { s.Sharing = config.PerSession }),
-		hubtest.Stdio("queue", slow, func(s *config.Server) { s.Queue = &config.Queue{Concurrency: 1, Capacity: 7, Timeout: time.Hour} }),
+		hubtest.Stdio("queue", slow, func(s *config.Server) { s.Queue = &config.Queue{Concurrency: 1, Capacity: capacity, Timeout: time.Hour} }),
+		// It takes so long to be there that nobody misses that it is not.
+		hubtest.Stdio("mortal", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{SlowStart: 500 * time.Millisecond}}),
 		hubtest.Stdio("later", spec, func(s *config.Server) { s.Task = config.TaskAlways }),
 		hubtest.Config(func(c *config.Config) {
 			c.Policy.Rules = config.Rules{Rules: []config.Rule{{Tools: []string{"up:ask"}, Action: "ask"}}}
-		}))
+		})}
 }
 
 // Every figure that is listed moves when what it says happens.
 func TestFiguresMove(t *testing.T) {
 	r := collector.New(t)
 	f := &figures{t: t, moved: map[string]bool{}}
-	f.h = figuresHub(t, r)
-	for _, name := range []string{"up", "frail", "own", "queue", "later"} {
+	f.h = hubtest.New(t, figuresHub(r, 7)...)
+	for _, name := range []string{"up", "frail", "own", "queue", "later", "mortal"} {
 		settled(t, f.h, name)
 	}
 	api := apiClient{t, f.h, f.h.Token}
 	c := f.h.Client(t, hubtest.ClientOptions{Header: in("work")})
 	f.calls(c)
 	f.upstreams(c)
+	f.death()
+	f.reload(r)
 	f.state(c)
 	f.work(c, api)
 	f.watchers(api)
@@ -113,18 +121,13 @@ func (f *figures) calls(c *hubtest.Client) {
 
 func (f *figures) upstreams(c *hubtest.Client) {
 	t := f.t
-	f.becomes(`stoa_upstream_up{upstream="up"}`, 1)
 	f.rises(func() {
 		for range 3 {
 			c.Tool("up__broken", `{}`)
 		}
 	}, `stoa_tool_breakers_open{upstream="up"}`, `stoa_errors_total{kind="breaker_open"}`)
 	f.rises(func() { c.Tool("frail__crash", `{}`) }, `stoa_upstream_starts{upstream="frail"}`)
-	f.becomes(`stoa_upstream_up{upstream="frail"}`, 1)
-	f.moved["stoa_upstream_up"] = true
 	f.rises(func() { c.Tool("frail__crash", `{}`) }, `stoa_breaker_open{upstream="frail"}`)
-	f.becomes(`stoa_queue_capacity{upstream="queue"}`, 7)
-	f.moved["stoa_queue_capacity"] = true
 	var waiting []*hubtest.Exchange
 	f.rises(func() {
 		for range 3 {
@@ -142,6 +145,40 @@ func (f *figures) upstreams(c *hubtest.Client) {
 		f.h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy}).Tool("own__echo", `{}`)
 	}, `stoa_processes`, `stoa_connections`, `stoa_sessions`)
 	f.rises(func() { c.Tool("up__grow", `{}`) }, `stoa_catalog_tools`)
+}
+
+// death ends the process of an upstream, which comes back.
+func (f *figures) death() {
+	const up = `stoa_upstream_up{upstream="mortal"}`
+	f.becomes(up, 1)
+	was := status(f.t, f.h, "mortal").Pids
+	if len(was) == 0 {
+		f.t.Fatal("it has no process")
+	}
+	for _, pid := range was {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.becomes(up, 0)
+	f.becomes(up, 1)
+	if now := status(f.t, f.h, "mortal").Pids; slices.Equal(was, now) {
+		f.t.Errorf("it is up with processes %v, as before", now)
+	}
+	f.moved["stoa_upstream_up"] = true
+}
+
+// reload changes how many calls may wait while the hub runs.
+func (f *figures) reload(r *collector.Receiver) {
+	const capacity = `stoa_queue_capacity{upstream="queue"}`
+	f.becomes(capacity, 7)
+	changes, err := f.h.Reload(setupOf(f.h, figuresHub(r, 9)...))
+	if err != nil || described(changes) != "server queue replaced" {
+		f.t.Fatalf("reload: %s %v", described(changes), err)
+	}
+	f.becomes(capacity, 9)
+	settled(f.t, f.h, "queue")
+	f.moved["stoa_queue_capacity"] = true
 }
 
 func (f *figures) state(c *hubtest.Client) {
