@@ -35,6 +35,9 @@ const durableUp = "STOA_DURABLE_UPSTREAM"
 // shares with others.
 const durableStore = "STOA_DURABLE_STORE"
 
+// durableTraces names the receiver of its traces and how it calls itself there.
+const durableTraces = "STOA_DURABLE_TRACES"
+
 // durableMain runs a hub until it is killed, if the process was started for
 // that. It ends with its stdin too, so that none outlives the test.
 func durableMain() {
@@ -51,6 +54,9 @@ func durableMain() {
 	}
 	if n, url, ok := strings.Cut(os.Getenv(durableStore), " "); ok {
 		cfg.Store.URL, cfg.Store.Replicas = url, len(n)
+	}
+	if url, service, ok := strings.Cut(os.Getenv(durableTraces), " "); ok {
+		cfg.Telemetry.Endpoint, cfg.Telemetry.Service = url, service
 	}
 	h, err := hub.Open(hub.Options{Config: &cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Ready: func(addresses []string) { fmt.Println("http://" + addresses[0]) }})

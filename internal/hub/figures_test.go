@@ -80,7 +80,9 @@ func figuresHub(r *collector.Receiver, capacity int) []hubtest.Edit {
 		hubtest.Stdio("up", spec, breaker, func(s *config.Server) { s.Timeout = 100 * time.Millisecond }),
 		hubtest.Stdio("frail", peer.Spec{Tools: []peer.Tool{named("crash", peer.Do(peer.Crash)), {Name: "echo"}}}, breaker),
 		hubtest.Stdio("own", spec, func(s *config.Server) { s.Sharing = config.PerSession }),
-		hubtest.Stdio("queue", slow, func(s *config.Server) { s.Queue = &config.Queue{Concurrency: 1, Capacity: capacity, Timeout: time.Hour} }),
+		hubtest.Stdio("queue", slow, func(s *config.Server) {
+			s.Queue = &config.Queue{Concurrency: 1, Capacity: capacity, Timeout: time.Hour}
+		}),
 		// It takes so long to be there that nobody misses that it is not.
 		hubtest.Stdio("mortal", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{SlowStart: 500 * time.Millisecond}}),
 		hubtest.Stdio("later", spec, func(s *config.Server) { s.Task = config.TaskAlways }),
