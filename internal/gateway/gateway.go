@@ -288,17 +288,29 @@ func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string
 	if it, err = g.cat.Now().Find(k, name, p.may); err == nil {
 		return it, nil
 	}
-	if up, _, ok := strings.Cut(name, "__"); ok {
+	if up := namedIn(name); up != "" {
 		if u := g.pool.Get(up); u != nil && !u.Unlisted() && g.cat.Now().Of(up) == nil && p.may(up) {
 			settle(ctx, u) // whoever names it wants this one, also if it starts slowly
 			if it, err := g.cat.Now().Find(k, name, p.may); err == nil {
 				return it, nil
 			}
 			st := u.Status()
-			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s %s", st.State, st.Error)
+			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s", strings.TrimSpace(string(st.State)+" "+st.Error))
 		}
 	}
 	return nil, err
+}
+
+// namedIn is the upstream that a name begins with, in whichever form; "" if it
+// begins with none.
+func namedIn(name string) string {
+	if up, _, ok := strings.Cut(strings.TrimPrefix(name, "mcp:"), ":"); ok {
+		return up
+	}
+	if up, _, ok := strings.Cut(name, "__"); ok {
+		return up
+	}
+	return ""
 }
 
 func (g *Gateway) read(ctx context.Context, req *mcp.Request, p party) (mcp.Response, error) {
