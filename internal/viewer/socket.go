@@ -201,7 +201,7 @@ func (v *socket) serve() {
 	if !v.g.bus.Follows(v.hub, v.next) {
 		h.Next, h.Restarted, v.next = 0, true, 0
 	}
-	err := v.send(ctx, h)
+	err := v.say(ctx, h)
 	for err == nil && v.g.ctx.Err() == nil {
 		err = v.look(ctx)
 	}
@@ -227,21 +227,14 @@ func (v *socket) passOver(ctx context.Context) {
 // goodbye is how long a viewer has when the hub stops.
 const goodbye = time.Second
 
+// atOnce is how many records are read at a time: they are held for as long as a
+// viewer does not take them, each for half a KiB and what it says.
+const atOnce = 20
+
 // look sends what is new, or waits for it.
 func (v *socket) look(ctx context.Context) error {
-	p := v.g.bus.Read(v.next, v.g.opts.Batch, v.f)
-	v.next = p.Next
-	if p.Lost > 0 {
-		v.g.lost.Add(int64(p.Lost))
-		before := p.Next
-		if len(p.Records) > 0 {
-			before = p.Records[0].Seq - 1
-		}
-		if err := v.send(ctx, gap{Type: "gap", Lost: p.Lost, Next: before}); err != nil {
-			return err
-		}
-	}
-	if err := v.tell(ctx, p.Records); err != nil {
+	more, err := v.send(ctx)
+	if err != nil {
 		return err
 	}
 	quiet := time.NewTimer(v.g.opts.Beat)
@@ -252,8 +245,8 @@ func (v *socket) look(ctx context.Context) error {
 	case <-v.g.ctx.Done():
 		return nil
 	case <-quiet.C:
-		return v.send(ctx, beat{Type: "heartbeat", Time: time.Now(), Next: v.next})
-	case <-p.More:
+		return v.say(ctx, beat{Type: "heartbeat", Time: time.Now(), Next: v.next})
+	case <-more:
 	}
 	pause := time.NewTimer(v.g.opts.Pause)
 	defer pause.Stop()
@@ -267,46 +260,93 @@ func (v *socket) look(ctx context.Context) error {
 	}
 }
 
-// maxFrame is how long a frame of several records may become before another is
-// begun.
-const maxFrame = 256 << 10
-
-// tell sends records, each in a frame of its own or several in one.
-func (v *socket) tell(ctx context.Context, records []event.Record) error {
-	if !v.batch || len(records) < 2 {
-		for i := range records {
-			if err := v.send(ctx, &records[i]); err != nil {
-				return err
+// send sends the records of one look. It returns what is closed when there are
+// more.
+func (v *socket) send(ctx context.Context) (more <-chan struct{}, err error) {
+	f := bundle{of: v}
+	for left := v.g.opts.Batch; ; {
+		n := min(left, atOnce)
+		p := v.g.bus.Read(v.next, n, v.f)
+		v.next = p.Next
+		if p.Lost > 0 {
+			v.g.lost.Add(int64(p.Lost))
+			before := p.Next
+			if len(p.Records) > 0 {
+				before = p.Records[0].Seq - 1
+			}
+			if err = f.flush(ctx); err == nil {
+				err = v.say(ctx, gap{Type: "gap", Lost: p.Lost, Next: before})
 			}
 		}
-		return nil
+		for i := 0; i < len(p.Records) && err == nil; i++ {
+			err = f.add(ctx, &p.Records[i])
+		}
+		if left -= n; err != nil || left == 0 || len(p.Records) < n {
+			more = p.More
+			break
+		}
 	}
-	const head, tail = `{"type":"batch","events":[`, `]}`
-	frame := []byte(head)
-	for i := range records {
-		b, err := json.Marshal(&records[i])
-		if err != nil {
-			continue // as send does
-		}
-		if len(frame)+len(b) > maxFrame && len(frame) > len(head) {
-			if err := v.write(ctx, append(frame, tail...)); err != nil {
-				return err
-			}
-			frame = append(frame[:0], head...)
-		}
-		if len(frame) > len(head) {
-			frame = append(frame, ',')
-		}
-		frame = append(frame, b...)
+	if err != nil {
+		return nil, err
 	}
-	return v.write(ctx, append(frame, tail...))
+	return more, f.flush(ctx)
 }
 
-// send sends something as a frame.
-func (v *socket) send(ctx context.Context, frame any) error {
-	b, err := json.Marshal(frame)
+// maxFrame is how long a frame of several records may become before another is
+// begun.
+const maxFrame = 64 << 10
+
+const batchHead, batchTail = `{"type":"batch","events":[`, `]}`
+
+// bundle is what is sent next: one record, or several if the viewer wants that.
+type bundle struct {
+	of *socket
+	b  []byte // batchHead and the records
+	n  int    // of them
+}
+
+// add puts a record into the bundle, which may send those before it.
+func (f *bundle) add(ctx context.Context, r *event.Record) error {
+	b, err := json.Marshal(r)
 	if err != nil {
 		return nil // what cannot be told is passed over, and the rest is not held up
+	}
+	if !f.of.batch {
+		return f.of.write(ctx, b)
+	}
+	if f.n > 0 && len(f.b)+len(b) > maxFrame {
+		if err := f.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if f.n == 0 {
+		f.b = append(f.b[:0], batchHead...)
+	} else {
+		f.b = append(f.b, ',')
+	}
+	f.b = append(f.b, b...)
+	f.n++
+	return nil
+}
+
+// flush sends what the bundle has.
+func (f *bundle) flush(ctx context.Context) error {
+	n := f.n
+	f.n = 0
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return f.of.write(ctx, f.b[len(batchHead):])
+	}
+	return f.of.write(ctx, append(f.b, batchTail...))
+}
+
+// say sends something else as a frame.
+func (v *socket) say(ctx context.Context, what any) error {
+	b, err := json.Marshal(what)
+	if err != nil {
+		return nil // as a record is
 	}
 	return v.write(ctx, b)
 }
