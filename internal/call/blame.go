@@ -1,6 +1,9 @@
 package call
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +45,42 @@ func (d *Door) blame(c *Call, t *tooled, tool, kind string, resp mcp.Response, e
 		}
 		return e
 	})
+}
+
+// Refused puts a request into the book that was refused before there was an
+// upstream to ask, and counts it, unless that has been done.
+func (d *Door) Refused(ctx context.Context, req *mcp.Request, err error) {
+	f := fault.Of(err)
+	if req.Told || f.Kind == fault.Cancelled {
+		return
+	}
+	kind, method := f.Kind.String(), known(req.Method)
+	if d.metrics != nil {
+		d.metrics.Call("", method, kind, 0)
+	}
+	if level := levelOf(kind); d.log != nil && d.log.Enabled(ctx, level) {
+		d.log.LogAttrs(ctx, level, "request refused", append(Attrs(req), slog.String(obs.KeyAction, req.Method), slog.String(obs.KeyKind, kind), slog.Any(obs.KeyErr, err))...)
+	}
+	if d.book == nil {
+		return
+	}
+	d.book.Tell(incident.Key{Code: strings.ToUpper(kind), Tool: method}, func() incident.Error {
+		e := incident.Error{ErrorType: incident.ToolExecution, Severity: severity(kind), Source: "call", Context: map[string]string{
+			"operation": method, "kind": kind, "session": cmp.Or(req.Session, req.Client.Connection), "principal": req.Client.Principal.Name, "hint": f.Advice(),
+		}}
+		e.Context["trace"], _, _ = origin(req)
+		e.Error.Message = incident.Mask(f.Text(), req.Param("arguments"))
+		return e
+	})
+}
+
+// known is a method that the protocol has; what clients make up must not become
+// as many names.
+func known(method string) string {
+	if mcp.Standard(method) {
+		return method
+	}
+	return "other"
 }
 
 func severity(kind string) string {

@@ -64,10 +64,32 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		}
 		return mcp.Response{}, nil
 	}
+	resp, it, err := g.answer(ctx, req, stateful)
+	if err == nil {
+		return resp, nil
+	}
+	g.door.Refused(ctx, req, err)
+	return call.AsResult(req, it, err)
+}
+
+// answer answers a request, and tells which item it named.
+func (g *Gateway) answer(ctx context.Context, req *mcp.Request, stateful bool) (resp mcp.Response, it *catalog.Item, err error) {
 	p, err := g.asks(req, stateful)
 	if err != nil {
-		return mcp.Response{}, err
+		return mcp.Response{}, nil, err
 	}
+	switch req.Method {
+	case "tools/call":
+		return g.named(ctx, req, p, catalog.Tool)
+	case "prompts/get":
+		return g.named(ctx, req, p, catalog.Prompt)
+	}
+	resp, err = g.other(ctx, req, p)
+	return resp, nil, err
+}
+
+// other answers what names no item.
+func (g *Gateway) other(ctx context.Context, req *mcp.Request, p party) (mcp.Response, error) {
 	switch req.Method {
 	case "initialize", "server/discover":
 		return g.introduce(req, p)
@@ -79,15 +101,6 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 		return g.list(ctx, req, p, catalog.Resource)
 	case "resources/templates/list":
 		return g.list(ctx, req, p, catalog.Template)
-	case "tools/call":
-		resp, it, err := g.named(ctx, req, p, catalog.Tool)
-		if err != nil {
-			return call.AsResult(req, it, err)
-		}
-		return resp, nil
-	case "prompts/get":
-		resp, _, err := g.named(ctx, req, p, catalog.Prompt)
-		return resp, err
 	case "resources/read":
 		return g.read(ctx, req, p)
 	case "tasks/get", "tasks/update", "tasks/cancel":

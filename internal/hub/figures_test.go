@@ -119,6 +119,7 @@ func (f *figures) calls(c *hubtest.Client) {
 	f.rises(func() { c.Tool("up__echo", `{}`) }, `stoa_calls_total{outcome="ok",tool="echo",upstream="up"}`, `stoa_call_seconds_count{upstream="up"}`, `stoa_trace_spans{state="sent"}`)
 	f.rises(func() { c.Tool("up__refuse", `{}`) }, `stoa_calls_total{outcome="tool_error",tool="refuse",upstream="up"}`, `stoa_incidents`)
 	f.rises(func() { c.Tool("up__hang", `{}`) }, `stoa_errors_total{kind="timeout"}`, `stoa_calls_total{outcome="fault",tool="hang",upstream="up"}`)
+	f.rises(func() { c.Tool("up__none", `{}`) }, `stoa_errors_total{kind="unknown_tool"}`, `stoa_calls_total{outcome="fault",tool="tools/call",upstream=""}`)
 }
 
 func (f *figures) upstreams(c *hubtest.Client) {

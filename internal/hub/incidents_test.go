@@ -57,10 +57,14 @@ func TestErrors(t *testing.T) {
 		t.Fatalf("the client itself is told all: %s", m.Raw)
 	}
 	c.Tool("up__slow", `{"q":"another private text"}`)
+	c.Tool("up__none", `{"q":"a private text"}`)
+	h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: "/mcps/up/mcp"}).Call("tools/call", "{}")
+	c.Call("made/up", "{}")
 	var page errorPage
 	hubtest.Eventually(t, "all faults are in the book", func() bool {
 		page = errorsOf(t, h, "")
-		return hasGroup(page, "TOOL_ERROR", "up", "refuse") && hasGroup(page, "TIMEOUT", "up", "slow") && hasGroup(page, "UPSTREAM_FAILED", "away", "") && hasGroup(page, "MODULE_FAILED", "nosuch", "")
+		return hasGroup(page, "TOOL_ERROR", "up", "refuse") && hasGroup(page, "TIMEOUT", "up", "slow") && hasGroup(page, "UPSTREAM_FAILED", "away", "") && hasGroup(page, "MODULE_FAILED", "nosuch", "") &&
+			hasGroup(page, "UNKNOWN_TOOL", "", "tools/call") && hasGroup(page, "INVALID_PARAMS", "", "tools/call") && hasGroup(page, "UNKNOWN_METHOD", "", "other")
 	})
 	for _, e := range page.Last {
 		raw, _ := json.Marshal(e)
@@ -87,7 +91,7 @@ func TestErrors(t *testing.T) {
 	}
 	h.Stop()
 	again := hubtest.New(t, append(edits, hubtest.Data(h.Data))...)
-	if page := errorsOf(t, again, ""); !hasGroup(page, "TIMEOUT", "up", "slow") || page.Total > 5 {
+	if page := errorsOf(t, again, ""); !hasGroup(page, "TIMEOUT", "up", "slow") || page.Total > 8 {
 		t.Errorf("after a restart: %+v", page.Groups)
 	}
 	status, body := again.Get("/api/v1/errors/" + one.Last[0].ID)

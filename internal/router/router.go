@@ -133,6 +133,14 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		a.u().Relay(ctx, req.Client, req.Method, req.Params)
 		return mcp.Response{}, nil
 	}
+	resp, err := a.answer(ctx, req)
+	if err != nil {
+		a.r.door.Refused(ctx, req, err)
+	}
+	return resp, err
+}
+
+func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	switch req.Method {
 	case "initialize", "server/discover":
 		h, err := a.u().Hello(ctx, req.Client)
