@@ -9,6 +9,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // idleKind is a way for a connection to be open and do nothing.
@@ -223,7 +225,7 @@ func (s *stage) holding(ctx context.Context, c *child, h hold, source string) (f
 
 func (c *child) live(ctx context.Context, source string, bare bool) (float64, error) {
 	if source == "rss" {
-		n, err := residentBytes(c.pid)
+		n, err := proc.Resident(c.pid)
 		return float64(n), err
 	}
 	scrape := func(ctx context.Context) (reading, error) {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // load tells a loader what to do; it arrives as JSON on stdin.
@@ -66,7 +68,7 @@ func (l load) run() (sample, error) {
 	if err := drive(clients, l.Warm, nil); err != nil {
 		return sample{}, fmt.Errorf("warm up: %w", err)
 	}
-	before, err := cpuTime(l.PID)
+	before, err := proc.CPUTime(l.PID)
 	if err != nil {
 		return sample{}, err
 	}
@@ -76,11 +78,11 @@ func (l load) run() (sample, error) {
 		return sample{}, fmt.Errorf("measure: %w", err)
 	}
 	elapsed := time.Since(began)
-	after, err := cpuTime(l.PID)
+	after, err := proc.CPUTime(l.PID)
 	if err != nil {
 		return sample{}, err
 	}
-	rss, err := residentBytes(l.PID)
+	rss, err := proc.Resident(l.PID)
 	if err != nil {
 		return sample{}, err
 	}

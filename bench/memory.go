@@ -24,26 +24,6 @@ type reading struct {
 	lastGC float64
 }
 
-// parseStatus finds VmRSS, in bytes, in /proc/PID/status.
-func parseStatus(b []byte) (int64, error) {
-	for line := range bytes.Lines(b) {
-		rest, ok := bytes.CutPrefix(line, []byte("VmRSS:"))
-		if !ok {
-			continue
-		}
-		fields := bytes.Fields(rest)
-		if len(fields) != 2 || string(fields[1]) != "kB" {
-			return 0, fmt.Errorf("VmRSS is %q, want a number of kB", bytes.TrimSpace(rest))
-		}
-		n, err := strconv.ParseInt(string(fields[0]), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("VmRSS: %w", err)
-		}
-		return n << 10, nil
-	}
-	return 0, errors.New("no VmRSS line: the process has no memory of its own, it has ended")
-}
-
 // parseMetrics reads the three numbers from Prometheus' text format.
 func parseMetrics(b []byte) (reading, error) {
 	want := map[string]float64{metricHeap: -1, metricStack: -1, metricLastGC: -1}

@@ -6,18 +6,6 @@ import (
 	"testing"
 )
 
-func TestParseStatus(t *testing.T) {
-	got, err := parseStatus([]byte("Name:\tstoa\nVmHWM:\t  9000 kB\nVmRSS:\t   1234 kB\nThreads:\t7\n"))
-	if err != nil || got != 1234<<10 {
-		t.Errorf("parseStatus = %d, %v; want %d", got, err, 1234<<10)
-	}
-	for _, in := range []string{"", "Name:\tzombie\n", "VmRSS:\t12 MB\n", "VmRSS:\tmany kB\n"} {
-		if _, err := parseStatus([]byte(in)); err == nil {
-			t.Errorf("parseStatus(%q) found a size", in)
-		}
-	}
-}
-
 func TestParseMetrics(t *testing.T) {
 	in := "# HELP go_memstats_heap_alloc_bytes Bytes.\n# TYPE go_memstats_heap_alloc_bytes gauge\n" +
 		"go_memstats_heap_alloc_bytes 1.5e+06\ngo_memstats_stack_inuse_bytes{otel_scope=\"x\"} 500000\n" +

@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,15 +36,7 @@ func (c console) tracedBy(t *testing.T, trace, tool string) {
 // again kills the hub without a word and starts it anew at the same address.
 func (h hub) again(t *testing.T, set toolset, names ...string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(h.data, "hub.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var note struct{ Pid int }
-	if err := json.Unmarshal(text, &note); err != nil || note.Pid <= 1 {
-		t.Fatalf("hub.json: %v: %s", err, text)
-	}
-	if err := syscall.Kill(note.Pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(h.pid(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	_, p := launch(t, environment(t, set), h)

@@ -70,27 +70,43 @@ func launch(t *testing.T, env []string, h hub) (hub, *process) {
 	t.Helper()
 	p := start(t, env, stoaBinary(t), "serve", "--config", h.config, "--listen", h.address, "--data", h.data)
 	p.await(t, "hub.json names the address", func() error {
-		text, err := os.ReadFile(filepath.Join(h.data, "hub.json"))
-		if err != nil {
-			return err
+		n, err := readNote(h.data)
+		if err == nil && (n.Address == "" || n.Pid != p.pid) {
+			err = errors.New("hub.json has no address")
 		}
-		var note struct {
-			Address string `json:"address"`
-			Pid     int    `json:"pid"`
+		if err == nil {
+			h.address = n.Address
 		}
-		if err := json.Unmarshal(text, &note); err != nil {
-			return err
-		}
-		if note.Address == "" || note.Pid != p.pid {
-			return errors.New("hub.json has no address")
-		}
-		h.address = note.Address
-		return nil
+		return err
 	})
 	for _, path := range []string{"/healthz", "/readyz"} {
 		p.await(t, path+" answers 200", func() error { return get("http://" + h.address + path) })
 	}
 	return h, p
+}
+
+// note is what a hub says of itself in its data folder.
+type note struct {
+	Address string
+	Pid     int
+}
+
+func readNote(data string) (n note, err error) {
+	text, err := os.ReadFile(filepath.Join(data, "hub.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	return n, err
+}
+
+// pid is the hub's process.
+func (h hub) pid(t *testing.T) int {
+	t.Helper()
+	n, err := readNote(h.data)
+	if err != nil || n.Pid <= 1 {
+		t.Fatalf("hub.json: %v: %+v", err, n)
+	}
+	return n.Pid
 }
 
 func writeConfig(t *testing.T, servers map[string]server, settings ...map[string]any) string {

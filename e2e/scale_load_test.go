@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 var builtBench = sync.OnceValues(func() (string, error) { return build("bench", "./bench") })
@@ -33,26 +31,19 @@ func wideUpstream(t *testing.T, tools int) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "role", "upstream", "-tools", strconv.Itoa(tools))
-	stdin, err := cmd.StdinPipe() // it ends with it
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	stdin, stdout, err := proc.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		stdin.Close()
+		stdin.Close() // it ends with it
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the server of %d tools: %v", tools, err)
 		}
 	})
 	var note struct{ Address string }
-	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	line, err := stdout.ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &note)
 	}
@@ -77,22 +68,10 @@ func newCrowd(t *testing.T, set toolset, tools, sessions int) *crowd {
 		{Name: "no", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"text","text":"closed"}],"isError":true}`}}}})
 	h := startHub(t, set, map[string]server{"shop": {Command: command, Args: args, Env: env},
 		"wide": {URL: wideUpstream(t, tools-tools/10)}, "side": {URL: wideUpstream(t, tools/10)}})
-	text, err := os.ReadFile(filepath.Join(h.data, "token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &crowd{hub: h, tools: tools, sessions: sessions, token: strings.TrimSpace(string(text))}
+	c := &crowd{hub: h, tools: tools, sessions: sessions, token: ownToken(t, h), pid: h.pid(t)}
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
 	c.http = &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	if text, err = os.ReadFile(filepath.Join(h.data, "hub.json")); err != nil {
-		t.Fatal(err)
-	}
-	var note struct{ PID int }
-	if err := json.Unmarshal(text, &note); err != nil || note.PID == 0 {
-		t.Fatalf("hub.json: %v: %s", err, text)
-	}
-	c.pid = note.PID
 	c.fill(t)
 	return c
 }
@@ -154,20 +133,11 @@ func (c *crowd) call(tool, args string, want bool) error {
 // rss is the memory of the hub's process, in bytes.
 func (c *crowd) rss(t *testing.T) float64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	n, err := proc.Resident(c.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := bytes.Cut(text, []byte("VmRSS:"))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
-		t.Fatalf("no VmRSS in %s", text)
-	}
-	n, err := strconv.ParseFloat(string(fields[0]), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n * 1024
+	return float64(n)
 }
 
 // events is the number of the last record of the hub.

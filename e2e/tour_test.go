@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,7 +34,7 @@ func TestTour(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wire recording
-	front := httptest.NewServer(wire.proxy(filepath.Join(folder, "data", "hub.json")))
+	front := httptest.NewServer(wire.proxy(filepath.Join(folder, "data")))
 	defer front.Close()
 	env := append(environment(t, set), "SHELL=/bin/sh")
 	env[0] = "PATH=" + shims(t, set, front.URL) + string(os.PathListSeparator) + strings.TrimPrefix(env[0], "PATH=")
@@ -219,8 +218,8 @@ func (r *recording) text() string {
 	return r.b.String()
 }
 
-// proxy passes requests on to the hub that a hub.json names.
-func (r *recording) proxy(note string) http.Handler {
+// proxy passes requests on to the hub of a data folder.
+func (r *recording) proxy(data string) http.Handler {
 	record := func(body io.ReadCloser) io.ReadCloser {
 		return struct {
 			io.Reader
@@ -231,11 +230,7 @@ func (r *recording) proxy(note string) http.Handler {
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		FlushInterval: -1,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			var hub struct{ Address string }
-			text, err := os.ReadFile(note)
-			if err == nil {
-				err = json.Unmarshal(text, &hub)
-			}
+			hub, err := readNote(data)
 			if err != nil {
 				hub.Address = "127.0.0.1:0" // which nobody can dial, and says so
 			}

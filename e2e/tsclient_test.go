@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/matrix"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // driver is a Node process in which clients of the TypeScript SDKs do what they are told, one command at a time.
@@ -29,17 +30,8 @@ func startDriver(t *testing.T, set toolset) *driver {
 	cmd.Env = environment(t, set)
 	var said strings.Builder
 	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
+	in, out, err := proc.Start(cmd)
 	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		cancel()
 		t.Fatalf("start the driver: %v", err)
 	}
@@ -50,7 +42,7 @@ func startDriver(t *testing.T, set toolset) *driver {
 			t.Logf("the driver ended with %v and says:\n%s", err, said.String())
 		}
 	})
-	return &driver{in, bufio.NewReader(out)}
+	return &driver{in, out}
 }
 
 // do has a command done and decodes its result.

@@ -116,10 +116,8 @@ func ready(data string, ended <-chan error) (string, error) {
 			return "", fmt.Errorf("the hub ended before it was ready: %w", err)
 		case <-tick.C:
 		}
-		var note struct{ Address string }
-		text, err := os.ReadFile(filepath.Join(data, "hub.json"))
-		if err == nil && json.Unmarshal(text, &note) == nil && get("http://"+note.Address+"/readyz") == nil {
-			return note.Address, nil
+		if n, err := readNote(data); err == nil && get("http://"+n.Address+"/readyz") == nil {
+			return n.Address, nil
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // versions are all that the protocol ever had. They are written out, so that no library decides what is tested.
@@ -196,19 +198,10 @@ func rawStdio(t *testing.T, set toolset, h hub) wire {
 	for name, value := range to.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
 	var said strings.Builder
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
+	in, out, err := proc.Start(cmd)
+	if err != nil {
 		cancel()
 		t.Fatalf("start %s: %v", filepath.Base(to.Command), err)
 	}
@@ -222,7 +215,7 @@ func rawStdio(t *testing.T, set toolset, h hub) wire {
 			t.Logf("stoa stdio says:\n%s", said.String())
 		}
 	})
-	return pipe(in, bufio.NewReader(out))
+	return pipe(in, out)
 }
 
 // pipe carries messages by lines, one request at a time.

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/secret"
 )
 
@@ -140,15 +140,7 @@ func (s *stage) pid(name string) (pid int) {
 // gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	hubtest.Eventually(t, "process "+strconv.Itoa(pid)+" is gone", func() bool {
-		if syscall.Kill(pid, 0) != nil {
-			return true
-		}
-		// One that nobody waits for is dead all the same.
-		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		_, rest, _ := strings.Cut(string(b), ") ")
-		return strings.HasPrefix(rest, "Z")
-	})
+	hubtest.Eventually(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return !proc.Alive(pid) })
 }
 
 var eras = []hubtest.Era{hubtest.Legacy, hubtest.Modern}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // stage is a data folder with a config over one server, which is nobody's hub
@@ -114,22 +114,15 @@ func (s *stage) converse(t *testing.T, env ...string) *conversation {
 	c := &conversation{t: t, cmd: s.command("stdio"), over: make(chan struct{}), answers: map[int][]answer{}}
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = &c.said
-	var err error
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
+	in, out, err := proc.Start(c.cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c.in = in
 	go func() {
 		defer close(c.over)
-		lines := bufio.NewReader(out)
 		for {
-			line, err := lines.ReadBytes('\n')
+			line, err := out.ReadBytes('\n')
 			if err != nil {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // A hub that is told to stop takes nothing new, lets running calls end, and
@@ -61,7 +62,7 @@ func TestDrain(t *testing.T) {
 		}
 		w.Stop()
 		for _, pid := range w.peerState(t).Pids {
-			if w.http == nil && alive(pid) {
+			if w.http == nil && proc.Alive(pid) {
 				t.Errorf("process %d is alive", pid)
 			}
 		}

@@ -1,7 +1,6 @@
 package hub_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -21,6 +20,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
@@ -118,22 +118,15 @@ func (d *durable) start(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up, durableStore+"="+d.on)
 	cmd.Stderr = log
-	in, err := cmd.StdinPipe()
+	in, out, err := proc.Start(cmd)
 	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // most have been already
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := out.ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "http://") {
 		t.Fatalf("the hub does not start: %q, %v\n%s", line, err, d.said(t))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -201,7 +202,7 @@ func TestRestartsLeaveNothing(t *testing.T) {
 		}
 		pids = append(append(pids, st.Pids...), st.Grandchildren...)
 		hubtest.Eventually(t, "the group is gone", func() bool {
-			running := slices.ContainsFunc(st.Grandchildren, alive)
+			running := slices.ContainsFunc(st.Grandchildren, proc.Alive)
 			return !running && !slices.ContainsFunc(st.Pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 		})
 	}
@@ -212,7 +213,7 @@ func TestRestartsLeaveNothing(t *testing.T) {
 	h.Stop()
 	st := state()
 	for _, pid := range append(append(pids, st.Pids...), st.Grandchildren...) {
-		if alive(pid) {
+		if proc.Alive(pid) {
 			t.Errorf("process %d is alive", pid)
 		}
 	}
@@ -237,7 +238,7 @@ func TestStubbornProcessIsKilled(t *testing.T) {
 		t.Errorf("the process was not asked first: %+v", st)
 	}
 	for _, pid := range append(st.Pids, st.Grandchildren...) {
-		if alive(pid) {
+		if proc.Alive(pid) {
 			t.Errorf("process %d is alive", pid)
 		}
 	}

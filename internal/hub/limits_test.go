@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -216,7 +218,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		}
 		if w.http == nil {
 			hubtest.Eventually(t, "no process is left", func() bool {
-				return !slices.ContainsFunc(w.peerState(t).Pids, alive) || len(status(t, w.Hub, "up").Pids) > 0
+				return !slices.ContainsFunc(w.peerState(t).Pids, proc.Alive) || len(status(t, w.Hub, "up").Pids) > 0
 			})
 		}
 	})

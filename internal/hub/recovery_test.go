@@ -2,10 +2,6 @@ package hub_test
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -36,25 +33,6 @@ func status(t testing.TB, h *hubtest.Hub, name string) upstream.Status {
 	return upstream.Status{}
 }
 
-// alive reports whether a process runs. One that has ended and was left to
-// another to reap does not.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) || !procfs()
-	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(state, "Z")
-}
-
-func procfs() bool {
-	_, err := os.Stat("/proc/self/stat")
-	return err == nil
-}
-
 // crash ends the upstream without a word: its process by KILL, or its listener
 // and connections, which are then taken anew.
 func (w *world) crash(t testing.TB) {
@@ -65,7 +43,7 @@ func (w *world) crash(t testing.TB) {
 	}
 	pids := w.peerState(t).Pids
 	for _, pid := range pids {
-		if alive(pid) {
+		if proc.Alive(pid) {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // unshared is a world whose server keeps state for each client.
@@ -62,7 +63,7 @@ func TestUnsharedServerKeepsClientsApart(t *testing.T) {
 	}
 	hubtest.Eventually(t, "their processes have ended", func() bool {
 		for _, pid := range w.peerState(t).Pids {
-			if alive(pid) && !strings.Contains(pidList(atFirst.Pids), pidList([]int{pid})) {
+			if proc.Alive(pid) && !strings.Contains(pidList(atFirst.Pids), pidList([]int{pid})) {
 				return false
 			}
 		}

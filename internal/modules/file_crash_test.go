@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 const crashSize = 1 << 20
@@ -110,19 +112,12 @@ func writeHalf(dir string) error {
 func TestKilledInTheMiddle(t *testing.T) {
 	dir := tree(t, map[string]string{"f": "the old content"})
 	cmd := child(t, "half", dir)
-	in, err := cmd.StdinPipe()
+	in, out, err := proc.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "half\n" {
+	if line, err := out.ReadString('\n'); line != "half\n" {
 		t.Fatalf("%q %v", line, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {

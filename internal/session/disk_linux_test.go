@@ -11,20 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/store"
 )
 
 // A real disk of 24 MiB, in a child that has its own mounts, fills up and gets
 // room again.
 func TestFullDisk(t *testing.T) {
-	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
-	}
 	cmd := exec.CommandContext(ctxFor(t, 100*time.Second), os.Args[0])
 	cmd.Env = append(os.Environ(), "STOA_SESSION_ROLE=disk", "STOA_SESSION_DIR="+t.TempDir())
-	cmd.SysProcAttr = attr
+	cmd.SysProcAttr = proc.OwnMounts()
 	b, err := cmd.CombinedOutput()
 	if reason, ok := strings.CutPrefix(string(b), "SKIP "); ok || os.IsPermission(err) {
 		t.Skip(strings.TrimSpace(reason), err)

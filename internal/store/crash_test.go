@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -26,14 +27,8 @@ func role(t *testing.T, name, dir string, attr *syscall.SysProcAttr, env ...stri
 	cmd.Env = append(append(os.Environ(), "STOA_STORE_ROLE="+name, "STOA_STORE_DIR="+dir), env...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = attr
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
+	_, out, err := proc.Start(cmd)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		if attr != nil && errors.Is(err, syscall.EPERM) {
 			t.Skipf("a child with its own mounts is not permitted here: %v", err)
 		}
@@ -43,7 +38,7 @@ func role(t *testing.T, name, dir string, attr *syscall.SysProcAttr, env ...stri
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd, bufio.NewReader(out)
+	return cmd, out
 }
 
 func must[T any](v T, err error) T {

@@ -15,18 +15,14 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/store"
 )
 
 // A real disk of 12 MiB, in a child that has its own mounts: it fills up, gets
 // room again, and is read-only when the store is opened.
 func TestDisk(t *testing.T) {
-	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
-	}
-	cmd, out := role(t, "disk", t.TempDir(), attr)
+	cmd, out := role(t, "disk", t.TempDir(), proc.OwnMounts())
 	b, _ := io.ReadAll(out)
 	err := cmd.Wait()
 	if reason, ok := strings.CutPrefix(string(b), "SKIP "); ok {

@@ -3,7 +3,6 @@
 package peer
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // child is a stdio peer driven by raw lines.
@@ -32,21 +33,15 @@ func startChild(t *testing.T, spec Spec) *child {
 	}
 	c.cmd.Stderr = c.err
 	ownGroup(c.cmd)
-	var err error
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
+	in, out, err := proc.Start(c.cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c.in = in
 	go func() {
 		defer close(c.lines)
-		for sc := bufio.NewReader(out); ; {
-			line, err := sc.ReadString('\n')
+		for {
+			line, err := out.ReadString('\n')
 			if line != "" {
 				c.lines <- strings.TrimSuffix(line, "\n")
 			}

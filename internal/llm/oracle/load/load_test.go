@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // plan is how much is asked of whom.
@@ -73,6 +75,9 @@ func (f figures) String() string {
 // bare loop takes, of CPU for a piece and of memory for a session, and to
 // memory that does not grow.
 func TestLoad(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("CPU time and memory of processes are read on Linux only")
+	}
 	p, long := planned(t)
 	model, _ := start(t, exec.Command(os.Args[0]), roleEnv+"=model")
 	url, pid := start(t, exec.Command(os.Args[0]), roleEnv+"=bare", modelEnv+"="+model)
@@ -103,15 +108,8 @@ func start(t *testing.T, cmd *exec.Cmd, env ...string) (line string, pid int) {
 	t.Helper()
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	in, out, err := proc.Start(cmd)
 	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -119,7 +117,7 @@ func start(t *testing.T, cmd *exec.Cmd, env ...string) (line string, pid int) {
 		_ = cmd.Process.Kill() // it ends anyway
 		_ = cmd.Wait()
 	})
-	line, err = bufio.NewReader(out).ReadString('\n')
+	line, err = out.ReadString('\n')
 	if err != nil || strings.HasPrefix(line, "error") {
 		t.Fatalf("%s: %q, %v", env, line, err)
 	}
@@ -246,7 +244,7 @@ func (p plan) run(t *testing.T, on *target) figures {
 func (p plan) measure(t *testing.T, on *target, heard *atomic.Int64, errs <-chan error) (f figures) {
 	t.Helper()
 	var sizes []int64
-	n, cpu := heard.Load(), cpuTime(t, on.pid)
+	n, cpu := heard.Load(), figure(t, proc.CPUTime, on.pid)
 	tick := time.NewTicker(p.window / 60)
 	defer tick.Stop()
 	for range 60 {
@@ -255,15 +253,25 @@ func (p plan) measure(t *testing.T, on *target, heard *atomic.Int64, errs <-chan
 			t.Fatal(on.name, err)
 		case <-tick.C:
 		}
-		sizes = append(sizes, resident(t, on.pid))
+		sizes = append(sizes, figure(t, proc.Anonymous, on.pid))
 	}
 	f.pieces = heard.Load() - n
-	f.perPiece = (cpuTime(t, on.pid) - cpu) / time.Duration(max(f.pieces, 1))
+	f.perPiece = (figure(t, proc.CPUTime, on.pid) - cpu) / time.Duration(max(f.pieces, 1))
 	if want := int64(p.window/p.pace) * int64(p.sessions); f.pieces < want/2 {
 		t.Errorf("%s: %d pieces came in time, of about %d", on.name, f.pieces, want)
 	}
 	f.early, f.late = median(sizes[:20]), median(sizes[40:])
 	return f
+}
+
+// figure is something that can be read of a process.
+func figure[T any](t *testing.T, read func(pid int) (T, error), pid int) T {
+	t.Helper()
+	v, err := read(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func median(list []int64) int64 {
