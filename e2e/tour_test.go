@@ -14,9 +14,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/logbook"
 )
 
 // TestTour does what docs/tour.md tells a newcomer to do, and holds the page to what comes of it. All that passes between
@@ -46,7 +47,7 @@ func TestTour(t *testing.T) {
 			t.Errorf("docs/tour.md, line %d:\n%s\nprints\n%s\nbut the page says\n%s", b.line, b.script, outputs[i], b.output)
 		}
 	}
-	passed := wire.text()
+	passed := wire.String()
 	for _, want := range []string{"Visitor 700 ", `"@guests.content"`, `@graph.entities[0].observations[0]`} {
 		if !strings.Contains(passed, want) {
 			t.Errorf("the recording of what passed lacks %q, so it is not one", want)
@@ -201,22 +202,7 @@ func leaveNothing(t *testing.T, env []string, folder string) {
 }
 
 // recording is what passed between a client and a hub, both ways.
-type recording struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (r *recording) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.Write(p)
-}
-
-func (r *recording) text() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.String()
-}
+type recording struct{ logbook.Book }
 
 // proxy passes requests on to the hub of a data folder.
 func (r *recording) proxy(data string) http.Handler {

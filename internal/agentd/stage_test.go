@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -26,24 +26,7 @@ type stage struct {
 	t   *testing.T
 	dir string
 	url string
-	log *logbook
-}
-
-type logbook struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log *logbook.Book
 }
 
 // environ is what the agents of the tests find around them.
@@ -52,7 +35,7 @@ var environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "SECRET=ses
 // open serves a manifest until the test ends.
 func open(t *testing.T, manifest string) *stage {
 	t.Helper()
-	s := &stage{t: t, dir: t.TempDir(), log: &logbook{}}
+	s := &stage{t: t, dir: t.TempDir(), log: &logbook.Book{}}
 	s.write("agent.yaml", "agent: 1\nname: desk\n"+manifest)
 	env := func(string) (string, bool) { return "", false }
 	var err error

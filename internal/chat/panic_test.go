@@ -1,41 +1,22 @@
 package chat
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/mcp"
 )
-
-// logbook is a log that can be read while it is written.
-type logbook struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *logbook) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *logbook) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // A face that panics costs the call, is told with its stack, and the
 // conversation goes on: also where calls run beside each other.
 func TestPanicOfATool(t *testing.T) {
-	log := &logbook{}
+	log := &logbook.Book{}
 	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__bad", "srv__bad", "srv__echo"), says("fine")}}, options: Options{Logger: slog.New(slog.NewJSONHandler(log, nil))}})
 	s.shop.add("srv__bad", `{"readOnlyHint":true}`, func(context.Context, *mcp.Request, json.RawMessage) (string, error) { panic("oh dear") })
 	c := s.open("one")
@@ -52,7 +33,7 @@ func TestPanicOfATool(t *testing.T) {
 // What panics before the turn has begun costs nobody the hub, and the next
 // words are answered, those that were not first.
 func TestPanicOfAConversation(t *testing.T) {
-	log := &logbook{}
+	log := &logbook.Book{}
 	s := newStage(t, staged{model: &spoken{answers: []answer{says("one"), says("two")}}, options: Options{Logger: slog.New(slog.NewJSONHandler(log, nil))}})
 	under, bad := s.e.opts.Models, atomic.Bool{}
 	bad.Store(true)

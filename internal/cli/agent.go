@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -259,19 +258,8 @@ func (c *agentCmd) token() (string, error) {
 
 // pipe serves stdin and stdout.
 func (c *agentCmd) pipe(ctx context.Context, s std, a *agentd.Agent) error {
-	// A client that has gone must not kill us before what we started is ended:
-	// with a receiver for the signal, writing fails instead.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
-	// Reading stdin cannot be interrupted; what ends us closes it for us.
-	in, feed := io.Pipe()
-	go func() {
-		_, err := io.Copy(feed, s.in)
-		feed.CloseWithError(err)
-	}()
-	defer context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })()
-	defer in.Close()
+	in, stop := s.serving(ctx)
+	defer stop()
 	err := a.ServePipe(ctx, in, s.out, lastAnswers)
 	if errors.Is(err, syscall.EPIPE) {
 		return &failure{err: errSilent, code: exitFailed} // nobody is left to be told

@@ -201,12 +201,7 @@ func (c *approvalsRememberedCmd) Help() string {
 }
 
 func (c *approvalsRememberedCmd) Run(ctx context.Context, s std) error {
-	hub, err := c.kept(ctx, s)
-	if err != nil {
-		return fmt.Errorf("list remembered decisions: %w", err)
-	}
-	defer hub.close()
-	raw, err := hub.ask(ctx, http.MethodGet, approvalsPath+"/remembered", nil, nil)
+	raw, err := c.askKept(ctx, s, http.MethodGet, approvalsPath+"/remembered", nil)
 	if err != nil {
 		return fmt.Errorf("list remembered decisions: %w", err)
 	}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"path"
 	"strconv"
 	"strings"
@@ -41,19 +39,8 @@ func (c *bridgeCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return err
 	}
-	// A client that has gone must not kill us before the agents know: with a
-	// receiver for the signal, writing fails instead.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
-	// Reading stdin cannot be interrupted; what ends us closes it for us.
-	in, feed := io.Pipe()
-	go func() {
-		_, err := io.Copy(feed, s.in)
-		feed.CloseWithError(err)
-	}()
-	defer context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })()
-	defer in.Close()
+	in, stop := s.serving(ctx)
+	defer stop()
 	err = b.ServePipe(ctx, in, s.out, lastAnswers)
 	if err == nil {
 		err = ctx.Err() // which was a signal

@@ -22,7 +22,7 @@ type errorsListCmd struct {
 }
 
 func (c *errorsListCmd) Run(ctx context.Context, s std) error {
-	raw, err := askErrors(ctx, s, &c.reach, "")
+	raw, err := c.askKept(ctx, s, http.MethodGet, "/api/v1/errors", nil)
 	if err != nil {
 		return fmt.Errorf("list errors: %w", err)
 	}
@@ -54,23 +54,13 @@ func (c *errorsListCmd) Run(ctx context.Context, s std) error {
 	return s.table([]string{"CODE", "WHERE", "SEVERITY", "COUNT", "LAST", "ID", "MESSAGE"}, rows)
 }
 
-// askErrors asks the hub about what went wrong.
-func askErrors(ctx context.Context, s std, r *reach, path string) ([]byte, error) {
-	hub, err := r.kept(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer hub.close()
-	return hub.ask(ctx, http.MethodGet, "/api/v1/errors"+path, nil, nil)
-}
-
 type errorsShowCmd struct {
 	reach
 	ID string `arg:"" name:"error" help:"Id of the error."`
 }
 
 func (c *errorsShowCmd) Run(ctx context.Context, s std) error {
-	raw, err := askErrors(ctx, s, &c.reach, "/"+url.PathEscape(c.ID))
+	raw, err := c.askKept(ctx, s, http.MethodGet, "/api/v1/errors/"+url.PathEscape(c.ID), nil)
 	if err != nil {
 		return doing("show error", c.ID, err)
 	}
@@ -82,7 +72,7 @@ type errorsExportCmd struct {
 }
 
 func (c *errorsExportCmd) Run(ctx context.Context, s std) error {
-	raw, err := askErrors(ctx, s, &c.reach, "/export")
+	raw, err := c.askKept(ctx, s, http.MethodGet, "/api/v1/errors/export", nil)
 	if err != nil {
 		return fmt.Errorf("export errors: %w", err)
 	}

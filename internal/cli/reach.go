@@ -67,6 +67,16 @@ func (r *reach) kept(ctx context.Context, s std) (*client, error) {
 	return openTemporary(ctx, s, &bare, nil, temporary{verbose: r.Verbose, keeps: keeps, token: r.Token})
 }
 
+// askKept makes one request about what is kept.
+func (r *reach) askKept(ctx context.Context, s std, verb, path string, q url.Values) ([]byte, error) {
+	c, err := r.kept(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return c.ask(ctx, verb, path, q, nil)
+}
+
 // find returns a client of the hub that runs, or else the config to open one
 // by.
 func (r *reach) find(ctx context.Context) (*client, *config.Config, []config.Note, error) {

@@ -67,12 +67,7 @@ func (c *sessionsListCmd) Help() string {
 }
 
 func (c *sessionsListCmd) Run(ctx context.Context, s std) error {
-	hub, err := c.kept(ctx, s)
-	if err != nil {
-		return fmt.Errorf("list sessions: %w", err)
-	}
-	defer hub.close()
-	raw, err := hub.ask(ctx, http.MethodGet, "/api/v1/sessions", c.query(), nil)
+	raw, err := c.askKept(ctx, s, http.MethodGet, "/api/v1/sessions", c.query())
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}
@@ -182,12 +177,7 @@ func askSession(ctx context.Context, s std, r *reach, verb string, query url.Val
 	if err != nil {
 		return nil, err
 	}
-	hub, err := r.kept(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer hub.close()
-	return hub.ask(ctx, verb, path, query, nil)
+	return r.askKept(ctx, s, verb, path, query)
 }
 
 type sessionsGetCmd struct {

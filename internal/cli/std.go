@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -17,6 +20,26 @@ type std struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
+}
+
+// serving is stdin for a command that is a server on its pipes: what ends ctx
+// ends the reading too, which nothing else could interrupt. Until stop is
+// called, a client that has gone makes writing fail and does not kill us before
+// what we started has ended.
+func (s std) serving(ctx context.Context) (in io.Reader, stop func()) {
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE) // with a receiver, the signal does not kill
+	read, feed := io.Pipe()
+	go func() {
+		_, err := io.Copy(feed, s.in)
+		feed.CloseWithError(err)
+	}()
+	over := context.AfterFunc(ctx, func() { read.CloseWithError(io.ErrClosedPipe) })
+	return read, func() {
+		read.Close()
+		over()
+		signal.Stop(broken)
+	}
 }
 
 // isTerminal reports whether a person looks at w.

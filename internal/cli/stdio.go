@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
@@ -43,20 +41,8 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return err
 	}
-	// A client that has gone must not kill us before what we started is
-	// stopped: with a receiver for the signal, writing fails instead.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
-	// Reading stdin cannot be interrupted; what ends us closes it for us.
-	in, feed := io.Pipe()
-	go func() {
-		_, err := io.Copy(feed, s.in)
-		feed.CloseWithError(err)
-	}()
-	stop := context.AfterFunc(ctx, func() { in.CloseWithError(io.ErrClosedPipe) })
+	in, stop := s.serving(ctx)
 	defer stop()
-	defer in.Close()
 	if c.Local {
 		return c.local(ctx, s, in, cfg, notes)
 	}

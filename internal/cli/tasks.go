@@ -22,6 +22,8 @@ type taskInfo struct {
 	InputRequests, Result, Error                     json.RawMessage
 }
 
+const tasksPath = "/api/v1/tasks"
+
 type tasksListCmd struct {
 	reach
 	asJSON
@@ -32,12 +34,7 @@ func (c *tasksListCmd) Help() string {
 }
 
 func (c *tasksListCmd) Run(ctx context.Context, s std) error {
-	hub, err := c.kept(ctx, s)
-	if err != nil {
-		return fmt.Errorf("list tasks: %w", err)
-	}
-	defer hub.close()
-	raw, err := hub.ask(ctx, http.MethodGet, "/api/v1/tasks", nil, nil)
+	raw, err := c.askKept(ctx, s, http.MethodGet, tasksPath, nil)
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
 	}
@@ -59,16 +56,6 @@ func (c *tasksListCmd) Run(ctx context.Context, s std) error {
 	return s.table([]string{"TASK", "TOOL", "PRINCIPAL", "STATUS", "BEGAN", "MESSAGE"}, rows)
 }
 
-// askTask asks the hub about one task.
-func askTask(ctx context.Context, s std, r *reach, verb, id string) ([]byte, error) {
-	hub, err := r.kept(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer hub.close()
-	return hub.ask(ctx, verb, "/api/v1/tasks/"+url.PathEscape(id), nil, nil)
-}
-
 type tasksShowCmd struct {
 	reach
 	asJSON
@@ -76,7 +63,7 @@ type tasksShowCmd struct {
 }
 
 func (c *tasksShowCmd) Run(ctx context.Context, s std) error {
-	raw, err := askTask(ctx, s, &c.reach, http.MethodGet, c.ID)
+	raw, err := c.askKept(ctx, s, http.MethodGet, tasksPath+"/"+url.PathEscape(c.ID), nil)
 	if err != nil {
 		return doing("show task", c.ID, err)
 	}
@@ -108,7 +95,7 @@ type tasksCancelCmd struct {
 func (c *tasksCancelCmd) Run(ctx context.Context, s std) error {
 	var first error
 	for _, id := range c.IDs {
-		raw, err := askTask(ctx, s, &c.reach, http.MethodDelete, id)
+		raw, err := c.askKept(ctx, s, http.MethodDelete, tasksPath+"/"+url.PathEscape(id), nil)
 		var done struct{ Task taskInfo }
 		if err == nil {
 			err = json.Unmarshal(raw, &done)

@@ -183,13 +183,7 @@ func TestKilledHub(t *testing.T) {
 			}
 		})
 	}
-	rnd := rand.New(rand.NewPCG(seed, 99))
-	for i := range kills {
-		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
-		hubtest.Eventually(t, "so much is stored", func() bool { return acked.Load() >= at || t.Failed() })
-		d.kill(t)
-		d.start(t)
-	}
+	d.killOften(t, kills, wanted, &acked, rand.New(rand.NewPCG(seed, 99)))
 	wg.Wait()
 	d.kill(t)
 	d.start(t)

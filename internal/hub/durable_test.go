@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +135,18 @@ func (d *durable) start(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.url, d.cmd, d.in = strings.TrimSpace(line), cmd, in
+}
+
+// killOften kills the hub and starts it anew, so many times at random moments
+// while acked goes up to what is wanted.
+func (d *durable) killOften(t *testing.T, kills int, wanted int64, acked *atomic.Int64, rnd *rand.Rand) {
+	t.Helper()
+	for i := range kills {
+		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
+		hubtest.Eventually(t, fmt.Sprintf("%d are acknowledged", at), func() bool { return acked.Load() >= at || t.Failed() })
+		d.kill(t)
+		d.start(t)
+	}
 }
 
 // kill ends the hub as a crash would; stop asks it to end.

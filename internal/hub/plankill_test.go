@@ -320,13 +320,7 @@ func TestKilledHubWithPlans(t *testing.T) {
 	web := planPeer(t)
 	d := newDurableOver(t, web.URL)
 	all, begun, wait := planners(t, 6, wanted, func() *durable { return d })
-	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 99))
-	for i := range kills {
-		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
-		hubtest.Eventually(t, "so many are begun", func() bool { return begun.Load() >= at || t.Failed() })
-		d.kill(t)
-		d.start(t)
-	}
+	d.killOften(t, kills, wanted, begun, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 99)))
 	wait()
 	d.kill(t)
 	d.start(t)

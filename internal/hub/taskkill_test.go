@@ -169,13 +169,7 @@ func TestKilledHubWithTasks(t *testing.T) {
 			}
 		})
 	}
-	rnd := rand.New(rand.NewPCG(seed, 99))
-	for i := range kills {
-		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
-		hubtest.Eventually(t, "so many are started", func() bool { return acked.Load() >= at || t.Failed() })
-		d.kill(t)
-		d.start(t)
-	}
+	d.killOften(t, kills, wanted, &acked, rand.New(rand.NewPCG(seed, 99)))
 	wg.Wait()
 	d.kill(t)
 	d.start(t)

@@ -12,7 +12,6 @@
 package hubtest
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -24,11 +23,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
-	"go.uber.org/goleak"
 )
 
 // Patience is how long a test waits for something that must happen.
@@ -104,7 +105,7 @@ type Hub struct {
 
 	tb   testing.TB
 	http *http.Client
-	log  *logbook
+	log  *logbook.Book
 	end  context.CancelFunc
 	done chan error
 	once sync.Once
@@ -114,7 +115,7 @@ type Hub struct {
 func New(tb testing.TB, edits ...Edit) *Hub {
 	tb.Helper()
 	before := goleak.IgnoreCurrent()
-	h := &Hub{tb: tb, log: &logbook{}, done: make(chan error, 1)}
+	h := &Hub{tb: tb, log: &logbook.Book{}, done: make(chan error, 1)}
 	h.Data = filepath.Join(tb.TempDir(), "data")
 	s := Default()
 	s.Config.Listen, s.Config.Data = []string{"127.0.0.1:0"}, h.Data
@@ -229,24 +230,6 @@ func Eventually(tb testing.TB, what string, ok func() bool) {
 		}
 		<-tick.C
 	}
-}
-
-// logbook keeps what is logged.
-type logbook struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // Modules offers the built-in tools that are offered by default.

@@ -1,35 +1,17 @@
 package plan_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/plan"
 )
-
-type said struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // wild is a face that panics.
 type wild struct{ mcp.Handler }
@@ -39,7 +21,7 @@ func (wild) Handle(context.Context, *mcp.Request) (mcp.Response, error) { panic(
 // A call that panics fails its step and nothing else, and is told with its
 // stack.
 func TestPanicOfACall(t *testing.T) {
-	s, log := newStage(t), &said{}
+	s, log := newStage(t), &logbook.Book{}
 	o := s.options()
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	o.Face = func(string) mcp.Handler { return wild{} }
@@ -61,7 +43,7 @@ func TestPanicOfACall(t *testing.T) {
 // Where driving a run panics the run stays as it was, is told of, and goes on
 // when somebody says so.
 func TestPanicOfADriver(t *testing.T) {
-	s, log, bad := newStage(t), &said{}, &atomic.Bool{}
+	s, log, bad := newStage(t), &logbook.Book{}, &atomic.Bool{}
 	o := s.options()
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	under := o.Find

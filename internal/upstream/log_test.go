@@ -1,45 +1,33 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
-// logbook holds the lines of a log, level first.
-type logbook struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+// lines are those of a log, level first.
+type lines struct{ logbook.Book }
 
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logbook) logger() *slog.Logger {
+func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func (l *logbook) count(parts ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-lines:
-	for line := range strings.Lines(l.b.String()) {
+func (l *lines) count(parts ...string) (n int) {
+each:
+	for line := range strings.Lines(l.String()) {
 		for _, p := range parts {
 			if !strings.Contains(line, p) {
-				continue lines
+				continue each
 			}
 		}
 		n++
@@ -51,7 +39,7 @@ lines:
 func TestFailureIsToldOfOnce(t *testing.T) {
 	web := peer.Serve(t, peer.Spec{Era: peer.EraLegacy})
 	web.Kill()
-	var log logbook
+	var log lines
 	pool := Open(catalog.New(0), PoolOptions{})
 	t.Cleanup(pool.Close)
 	u, err := pool.Add(Options{Name: "up", URL: web.URL, Logger: log.logger()})
@@ -71,7 +59,7 @@ func TestFailureIsToldOfOnce(t *testing.T) {
 
 // Another failure is news, and so is the same one after a better time.
 func TestNewFailuresAreToldOf(t *testing.T) {
-	var log logbook
+	var log lines
 	pool := Open(catalog.New(0), PoolOptions{})
 	t.Cleanup(pool.Close)
 	u, err := pool.Add(Options{Name: "up", URL: "http://127.0.0.1:1", Lazy: true, Logger: log.logger()})
@@ -102,7 +90,7 @@ func TestNothingIsMournedAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	var log logbook
+	var log lines
 	pool := Open(catalog.New(0), PoolOptions{})
 	if _, err := pool.Add(Options{Name: "up", URL: "http://" + ln.Addr().String(), Logger: log.logger(), Probe: time.Hour, Connect: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -117,6 +105,6 @@ func TestNothingIsMournedAtTheEnd(t *testing.T) {
 	}
 	pool.Close()
 	if n := log.count("level=WARN"); n != 0 {
-		t.Errorf("%d complaints: %s", n, log.b.String())
+		t.Errorf("%d complaints: %s", n, log.String())
 	}
 }
