@@ -131,3 +131,54 @@ func editFile(ctx context.Context, program []string, tty *os.File, text string) 
 	b, err := os.ReadFile(path)
 	return string(b), err
 }
+
+// consent takes a decision.
+func (d *desk) consent(ctx context.Context, a *askedApproval, line string) {
+	c := parseChoice(line)
+	switch {
+	case !d.waits(a):
+		d.view.hint("it has been decided elsewhere, or it is too late")
+	case c.decision == "":
+		d.view.hint("that is no answer: " + choices)
+	case c.decision == "edit":
+		d.edit(ctx, a)
+	default:
+		d.settle(a, approvePayload{Decision: c.decision, Remember: c.remember})
+	}
+}
+
+// settle sends a decision, and asks no more about it.
+func (d *desk) settle(a *askedApproval, p approvePayload) {
+	d.decide(a, p)
+	d.decided(a)
+}
+
+// edit lets the person change the arguments: in their editor, or on the line.
+func (d *desk) edit(ctx context.Context, a *askedApproval) {
+	program := editor()
+	if program == nil {
+		d.ask(&question{kind: forArgs, about: a}, "arguments > ", exactLine(oneLine(a.Args)))
+		return
+	}
+	var text string
+	_, err := d.aside(ctx, func() (_ bool, err error) {
+		text, err = editFile(ctx, program, d.keys.tty, exact(indented(a.Args)))
+		return false, err
+	})
+	if err != nil {
+		d.view.tell("✗", red, err.Error())
+		return
+	}
+	d.args(a, text)
+}
+
+// args takes arguments that were edited. Those that cannot be used change
+// nothing: the question is asked again.
+func (d *desk) args(a *askedApproval, text string) {
+	args, err := parseArgs(text)
+	if err != nil {
+		d.view.tell("✗", red, err.Error())
+		return
+	}
+	d.settle(a, approvePayload{Decision: "edit", Args: args})
+}

@@ -3,7 +3,6 @@ package hub
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,10 +16,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
-	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/mcp"
-	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/plan"
 )
@@ -236,114 +232,6 @@ func (h *Hub) showRun(w http.ResponseWriter, r *http.Request, who *auth.Principa
 		return err
 	}
 	return h.sayRun(w, r, q, run, "", "")
-}
-
-// runStart is what a run is begun with.
-type runStart struct {
-	Session     string             `json:"session"`
-	Plan        json.RawMessage    `json:"plan"`
-	Inputs      json.RawMessage    `json:"inputs"`
-	Options     modules.RunOptions `json:"options"`
-	Breakpoints []plan.Breakpoint  `json:"breakpoints"`
-	Paused      bool               `json:"paused"`
-	DryRun      bool               `json:"dryRun"`
-}
-
-// decodeBody reads the body of a request into v. A member that v does not have
-// is a mistake.
-func (h *Hub) decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := h.body(w, r)
-	if err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return &fault.Error{Kind: fault.InvalidArguments, Msg: fmt.Sprintf("the body cannot be used: %v", err), Hint: "docs/api.md says what it may have."}
-	}
-	return nil
-}
-
-func (h *Hub) startRun(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, slices.DeleteFunc(slices.Clone(lookNames), func(n string) bool { return n == "session" || n == "principal" })...)
-	if err != nil {
-		return err
-	}
-	var a runStart
-	if err := h.decodeBody(w, r, &a); err != nil {
-		return err
-	}
-	if a.Plan == nil {
-		return &fault.Error{Kind: fault.InvalidArguments, Subject: "plan", Msg: "no plan is given", Hint: "Give a plan, @name, or the id of a run."}
-	}
-	s, err := call.Bind(h.state.sessions, &mcp.Client{Principal: who}, cmp.Or(a.Session, r.Header.Get(mcp.HeaderSession)))
-	if err != nil {
-		return err
-	}
-	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions}
-	st, _, err := o.Start(r.Context(), who, s, a.Plan, a.Inputs, a.Options)
-	if err != nil {
-		return modules.AsFault(err)
-	}
-	st.Breaks, st.Paused = a.Breakpoints, a.Paused
-	if a.DryRun || a.Options.DryRun {
-		st.Open = a.Inputs == nil // a plan is checked before anybody has its inputs
-		if _, err := h.plans.runs.Check(r.Context(), st); err != nil {
-			return modules.AsFault(err)
-		}
-		return say(w, map[string]any{"valid": true, "plan": st.Plan, "order": st.Plan.Levels()})
-	}
-	st.Trace = obs.ParentOf(r.Header)
-	run, err := h.plans.runs.Start(r.Context(), st)
-	if err != nil {
-		return modules.AsFault(err)
-	}
-	return h.sayRun(w, r, q, run, "", "")
-}
-
-// runAct is what is to be done to a run.
-type runAct struct {
-	Step        string                     `json:"step"`
-	Input       string                     `json:"input"`
-	Inputs      map[string]json.RawMessage `json:"inputs"`
-	Value       json.RawMessage            `json:"value"`
-	Breakpoints []plan.Breakpoint          `json:"breakpoints"`
-}
-
-// actOnRun does something to a run. The answer is about the fork, where the act
-// makes one.
-func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, lookNames...)
-	if err != nil {
-		return err
-	}
-	run, err := h.runOf(who, q, r.PathValue("run"))
-	if err != nil {
-		return err
-	}
-	var a runAct
-	if err := h.decodeBody(w, r, &a); err != nil {
-		return err
-	}
-	act := plan.Act{Action: r.PathValue("action"), Step: a.Step, Input: a.Input, Inputs: a.Inputs, Value: a.Value, Breaks: a.Breakpoints}
-	if act.Action == "break" {
-		act.Action = ""
-		if act.Breaks == nil {
-			act.Breaks = []plan.Breakpoint{}
-		}
-	}
-	run, note, err := h.plans.runs.Act(r.Context(), run, act)
-	if err != nil {
-		return modules.AsFault(err)
-	}
-	if act.Action != "inspect" && act.Action != "" {
-		h.log.Info("a run was acted on", obs.KeyAction, act.Action, "run", run.ID(), "by", who.Name)
-	}
-	at := ""
-	if act.Action == "inspect" {
-		at = a.Step
-	}
-	return h.sayRun(w, r, q, run, note, at)
 }
 
 // exportRun writes the journal of a run, one event a line, or what of it follows

@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
+)
+
+// Start is what a run begins with.
+type Start struct {
+	Who     *auth.Principal
+	Session string // its name
+	Plan    *Plan
+	Inputs  map[string]json.RawMessage
+	Options Options
+	Breaks  []Breakpoint
+	Paused  bool       // it waits to be told to begin
+	Key     string     // the same key twice is the same run; empty: no key
+	Open    bool       // for Check: inputs may be lacking
+	Trace   obs.Parent // what the run is part of
+}
+
+// Problems is a plan that cannot be run, and why.
+type Problems struct{ List []Problem }
+
+func (p *Problems) Error() string {
+	text := ""
+	for i, one := range p.List {
+		if i > 0 {
+			text += "; "
+		}
+		text += one.String()
+	}
+	return text
+}
+
+// Start begins a run, after all that can be checked has been.
+func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
+	if s.Key != "" {
+		run, done, err := r.byKey(ctx, s)
+		if run != nil || err != nil {
+			return run, err
+		}
+		defer done()
+	}
+	inputs, err := r.Check(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	created := &Created{Trace: r.traced(ctx, s.Trace), Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
+	return r.begin(ctx, created, inputs, nil)
+}
+
+// Check says everything that would keep a run from being made, and returns its
+// inputs with defaults.
+func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, error) {
+	sess, err := r.session(s.Who.Name, s.Session)
+	if err != nil {
+		return nil, err
+	}
+	problems := Check(s.Plan, func(name string) bool { _, err := sess.Value(name); return err == nil })
+	if len(problems) > 0 {
+		return nil, &Problems{problems}
+	}
+	inputs, problems := CheckInputs(s.Plan, s.Inputs)
+	if s.Open {
+		problems = slices.DeleteFunc(problems, func(p Problem) bool {
+			return s.Inputs[strings.TrimPrefix(p.Pointer, "/")] == nil && isInput(s.Plan, p.Pointer)
+		})
+	}
+	for i := range problems {
+		problems[i].Pointer = "/inputs" + problems[i].Pointer
+	}
+	find := func(name string) (Tool, error) { return r.o.Find(ctx, s.Who, s.Session, name) }
+	known := func(ref session.Reference) []byte {
+		data, ok := inputs[ref.Name]
+		if !ok || ref.Session != "" {
+			return nil
+		}
+		part, err := session.Dig(data, ref.Path)
+		if err != nil {
+			return nil
+		}
+		return part
+	}
+	problems = append(problems, Preflight(s.Plan, find, known)...)
+	problems = append(problems, checkBreaks(s.Plan, s.Breaks)...)
+	if len(problems) > 0 {
+		return nil, &Problems{problems}
+	}
+	return inputs, nil
+}
+
+// isInput says whether a pointer of CheckInputs is to an input of the plan.
+func isInput(p *Plan, pointer string) bool {
+	return slices.ContainsFunc(p.Inputs, func(in Input) bool { return "/"+in.Name == pointer })
+}
+
+// traced is what a new run is part of. A span says that it begins, which those
+// of the run are below, whichever hub drives it.
+func (r *Runs) traced(ctx context.Context, p obs.Parent) obs.Parent {
+	if r.o.Tracer == nil {
+		if p.Trace() == "" {
+			return obs.Parent{}
+		}
+		return p
+	}
+	_, span := r.o.Tracer.Start(ctx, "begin run", p)
+	span.End("")
+	return span.Parent()
+}
+
+func newID() string { return "run_" + rand.Text()[:20] }
+
+// begin writes the first event of a run and drives it. pins are results that
+// are taken over, by step.
+func (r *Runs) begin(ctx context.Context, c *Created, inputs, pins map[string]json.RawMessage) (*Run, error) {
+	sess, err := r.session(c.Owner, c.Session)
+	if err != nil {
+		return nil, err
+	}
+	run := r.newRun(c.Run, sess.ID())
+	// All of it is one entry, which has room for so much of each.
+	most := min(inline, store.MaxEntry/4/max(len(inputs)+len(pins), 1))
+	put := func(into map[string]Data, from map[string]json.RawMessage) error {
+		for name, raw := range from {
+			d, err := run.journal.putOver(ctx, raw, most)
+			if err != nil {
+				return err
+			}
+			into[name] = *d
+		}
+		return nil
+	}
+	if len(pins) > 0 {
+		c.Pinned = map[string]Data{}
+	}
+	if err := cmp.Or(put(c.Inputs, inputs), put(c.Pinned, pins)); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	if r.closing {
+		r.mu.Unlock()
+		return nil, fault.New(fault.Unreachable, "plan", "the hub is stopping")
+	}
+	r.all[run.id] = run
+	r.mu.Unlock()
+	run.mu.Lock()
+	if err = run.record(ctx, Event{Type: RunCreated, Created: c, By: r.name}); err != nil {
+		run.leave()
+	}
+	run.mu.Unlock()
+	if err != nil {
+		r.drop(context.WithoutCancel(ctx), run) // what nobody was told of must not be taken up
+		return nil, err
+	}
+	r.index(run)
+	r.drive(run)
+	r.trim(run)
+	return run, nil
+}
+
+func keyOf(owner, key string) string { return owner + "\x00" + key }
+
+// index makes a run be found by its key.
+func (r *Runs) index(run *Run) {
+	run.mu.Lock()
+	c := &run.state.Created
+	key, owner := c.Key, c.Owner
+	run.mu.Unlock()
+	if key == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[keyOf(owner, key)] = run
+}
+
+// byKey finds the run that was begun with a key, once whoever begins one with
+// it has done so. If there is none, the caller is who begins it, until done.
+func (r *Runs) byKey(ctx context.Context, s Start) (run *Run, done func(), err error) {
+	key := keyOf(s.Who.Name, s.Key)
+	for {
+		r.mu.Lock()
+		run, other := r.keys[key], r.starting[key]
+		if run == nil && other == nil {
+			mine := make(chan struct{})
+			r.starting[key] = mine
+			r.mu.Unlock()
+			return nil, func() {
+				r.mu.Lock()
+				delete(r.starting, key)
+				r.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		r.mu.Unlock()
+		if run != nil {
+			return run, nil, nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
