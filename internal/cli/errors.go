@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -45,10 +46,7 @@ func (c *errorsListCmd) Run(ctx context.Context, s std) error {
 	}
 	var rows [][]cell
 	for _, g := range list.Groups {
-		where := g.Upstream
-		if g.Tool != "" {
-			where += ":" + g.Tool
-		}
+		where := strings.Trim(g.Upstream+":"+g.Tool, ":")
 		rows = append(rows, []cell{{text: g.Code}, {text: where}, {text: g.Severity}, {text: strconv.FormatInt(g.Count, 10)}, {text: ago(g.Last)}, {text: g.LastID}, {text: g.Message}})
 	}
 	return s.table([]string{"CODE", "WHERE", "SEVERITY", "COUNT", "LAST", "ID", "MESSAGE"}, rows)

@@ -24,7 +24,7 @@ type eventsCmd struct {
 	Search  string   `help:"With this text anywhere in the record, in any case." placeholder:"TEXT"`
 	Last    int      `help:"Print the last so many that the hub keeps, and end unless --follow is given." placeholder:"N"`
 	Follow  *bool    `help:"Go on until Ctrl-C, which is what happens without --last; --no-follow prints all that is kept and ends." negatable:"" short:"f"`
-	Raw     bool     `help:"Show what passed between the hub and the server under the end of each call."`
+	Raw     bool     `help:"Show what passed between the hub and a server, or a client, under the end of each call."`
 	JSON    bool     `help:"Print JSON, one record a line." name:"json"`
 }
 

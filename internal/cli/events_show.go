@@ -26,7 +26,7 @@ type told struct {
 // ended reports whether a record is the last of its call, so that its exchange
 // is whole.
 func (r *told) ended() bool {
-	return r.Call != "" && (r.Type == event.CallDone || r.Type == event.CallOwn || r.Type == event.CallHeard)
+	return r.Call != "" && r.Type != event.CallStarted && r.Type != event.CallProgress
 }
 
 // show prints one record, and what passed if that is wanted.

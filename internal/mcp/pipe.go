@@ -336,11 +336,14 @@ func (p *pipe) refuse(in *slot, m *wire.Message, all []byte, err error) {
 
 // heard tells of a notification.
 func (p *pipe) heard(m *wire.Message) {
-	client := p.legacy
+	client, a := p.legacy, p.asked(m)
 	if client == nil {
 		client = &Client{Principal: p.who}
 	}
-	p.told.heard(m, client, p.asked(m))
+	if a.Session == "" && p.listener != nil {
+		a.Session = p.listener.Session // as the handshake named it
+	}
+	p.told.heard(m, client, a)
 }
 
 func (p *pipe) fault(in *slot, id []byte, modern bool, err error) {
