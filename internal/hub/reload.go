@@ -103,6 +103,31 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: err.Error() + "; nothing was changed", Hint: "Correct that part of the config."}
 	}
 	p := &changes{models: set}
+	if err := h.planServers(p, old, cfg); err != nil {
+		return nil, err
+	}
+	changed := func(what string, differs bool) bool {
+		if differs {
+			p.changes = append(p.changes, Change{What: what, Action: "changed"})
+		}
+		return differs
+	}
+	p.modules = changed("modules", !reflect.DeepEqual(old.Modules, cfg.Modules))
+	newModels := changed("models", !reflect.DeepEqual(old.Models, cfg.Models))
+	p.session = changed("session", old.Session != cfg.Session)
+	p.limits = changed("limits", old.Limits != cfg.Limits)
+	p.pool = changed("pool", old.Pool != cfg.Pool)
+	p.policy = changed("policy", !reflect.DeepEqual(old.Policy, cfg.Policy))
+	p.console = changed("console", old.Console != cfg.Console)
+	newChat := changed("chat", !reflect.DeepEqual(old.Chat, cfg.Chat))
+	agents := agentChanges(offered(old), offered(cfg))
+	p.changes = append(p.changes, agents...)
+	p.chat = newModels || newChat || len(agents) > 0 || p.policy
+	return p, h.checkAgents(old, offered(cfg))
+}
+
+// planServers compares which servers two configs have, and how.
+func (h *Hub) planServers(p *changes, old, cfg *config.Config) error {
 	for _, o := range h.options(cfg) {
 		before := enabled(old, o.Name)
 		switch {
@@ -111,7 +136,7 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 			p.replace = append(p.replace, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "replaced"})
 		case h.pool.Get(o.Name) != nil && (old.Agent(o.Name) == nil || h.leases.has(o.Name)): // an agent of the config gives way
-			return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("the server name %s is taken by a registered agent or the program's own tools; nothing was changed", o.Name), Hint: "Rename the server."}
+			return &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("the server name %s is taken by a registered agent or the program's own tools; nothing was changed", o.Name), Hint: "Rename the server."}
 		default:
 			p.add = append(p.add, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "added"})
@@ -123,47 +148,7 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 			p.changes = append(p.changes, Change{"server", name, "removed"})
 		}
 	}
-	if !reflect.DeepEqual(old.Modules, cfg.Modules) {
-		p.modules = true
-		p.changes = append(p.changes, Change{What: "modules", Action: "changed"})
-	}
-	if !reflect.DeepEqual(old.Models, cfg.Models) {
-		p.changes = append(p.changes, Change{What: "models", Action: "changed"})
-	}
-	if old.Session != cfg.Session {
-		p.session = true
-		p.changes = append(p.changes, Change{What: "session", Action: "changed"})
-	}
-	if old.Limits != cfg.Limits {
-		p.limits = true
-		p.changes = append(p.changes, Change{What: "limits", Action: "changed"})
-	}
-	if old.Pool != cfg.Pool {
-		p.pool = true
-		p.changes = append(p.changes, Change{What: "pool", Action: "changed"})
-	}
-	if !reflect.DeepEqual(old.Policy, cfg.Policy) {
-		p.policy = true
-		p.changes = append(p.changes, Change{What: "policy", Action: "changed"})
-	}
-	if old.Console != cfg.Console {
-		p.console = true
-		p.changes = append(p.changes, Change{What: "console", Action: "changed"})
-	}
-	return p, h.planChat(p, old, cfg)
-}
-
-// planChat compares what two configs say of models, the chat and its agents.
-func (h *Hub) planChat(p *changes, old, cfg *config.Config) error {
-	again := !reflect.DeepEqual(old.Models, cfg.Models)
-	if !reflect.DeepEqual(old.Chat, cfg.Chat) {
-		again = true
-		p.changes = append(p.changes, Change{What: "chat", Action: "changed"})
-	}
-	agents := agentChanges(offered(old), offered(cfg))
-	p.changes = append(p.changes, agents...)
-	p.chat = again || len(agents) > 0 || p.policy
-	return h.checkAgents(old, offered(cfg))
+	return nil
 }
 
 // enabled is the server of that name, or nil if there is none that is to run.

@@ -34,15 +34,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		MessageBytes: cfg.Limits.MessageBytes,
 		Logger:       log,
 	}
-	for name, over := range s.Tools.Override {
-		if over.Hidden {
-			o.Filter.Deny = append(o.Filter.Deny[:len(o.Filter.Deny):len(o.Filter.Deny)], literally(name))
-		}
-		if o.Override == nil {
-			o.Override = map[string]catalog.Override{}
-		}
-		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout, Priority: over.Priority}
-	}
+	override(&o, s.Tools.Override)
 	o.Handling = func(tool string) catalog.Handling {
 		h := s.Handling(tool)
 		off := func(b *bool) bool { return b != nil && !*b }
@@ -84,6 +76,21 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		return socketAgent(o)
 	}
 	return o
+}
+
+// override gives an upstream's tools what the config says of each.
+func override(o *upstream.Options, tools map[string]config.Override) {
+	if len(tools) == 0 {
+		return
+	}
+	o.Override = map[string]catalog.Override{}
+	o.Filter.Deny = slices.Clip(o.Filter.Deny) // the config's, which stays as it is
+	for name, over := range tools {
+		if over.Hidden {
+			o.Filter.Deny = append(o.Filter.Deny, literally(name))
+		}
+		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout, Priority: over.Priority}
+	}
 }
 
 // socketAgent makes an upstream of a WebSocket agent.

@@ -136,15 +136,9 @@ func (s State) Apply(e *Event, seq uint64) (State, error) {
 		if s.Status != Working || len(e.Keys) == 0 {
 			return s, fmt.Errorf("task %s: nothing can be asked while it is %s", s.ID, s.Status)
 		}
-		used := maps.Clone(s.used)
-		if used == nil {
-			used = map[string]bool{}
-		}
-		for _, k := range e.Keys {
-			if used[k.Name()] {
-				return s, fmt.Errorf("task %s: %q was asked before", s.ID, k.Name())
-			}
-			used[k.Name()] = true
+		used, err := s.asking(e.Keys)
+		if err != nil {
+			return s, err
 		}
 		s.Status, s.Running, s.Attempts = InputRequired, false, 0
 		s.Open, s.round, s.demand, s.answers, s.used = e.Keys, e.Keys, at, nil, used
@@ -152,13 +146,9 @@ func (s State) Apply(e *Event, seq uint64) (State, error) {
 		if s.Status != InputRequired || len(e.Given) == 0 {
 			return s, fmt.Errorf("task %s: nothing was asked", s.ID)
 		}
-		open := s.Open
-		for _, name := range e.Given {
-			i := slices.IndexFunc(open, func(k Key) bool { return k.Name() == name })
-			if i < 0 {
-				return s, fmt.Errorf("task %s: %q is not asked for", s.ID, name)
-			}
-			open = slices.Concat(open[:i], open[i+1:])
+		open, err := s.without(e.Given)
+		if err != nil {
+			return s, err
 		}
 		s.Open = open
 		s.answers = slices.Concat(s.answers, []piece{at})
@@ -176,6 +166,34 @@ func (s State) Apply(e *Event, seq uint64) (State, error) {
 	}
 	s.seq, s.Updated = seq, e.Time
 	return s, nil
+}
+
+// asking are the names that were asked for once keys are; none may be twice.
+func (s *State) asking(keys []Key) (map[string]bool, error) {
+	used := maps.Clone(s.used)
+	if used == nil {
+		used = map[string]bool{}
+	}
+	for _, k := range keys {
+		if used[k.Name()] {
+			return nil, fmt.Errorf("task %s: %q was asked before", s.ID, k.Name())
+		}
+		used[k.Name()] = true
+	}
+	return used, nil
+}
+
+// without is what is still open once the names are given.
+func (s *State) without(given []string) ([]Key, error) {
+	open := s.Open
+	for _, name := range given {
+		i := slices.IndexFunc(open, func(k Key) bool { return k.Name() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("task %s: %q is not asked for", s.ID, name)
+		}
+		open = slices.Concat(open[:i], open[i+1:])
+	}
+	return open, nil
 }
 
 // Expires is when the Task may be forgotten.

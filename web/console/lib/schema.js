@@ -194,7 +194,7 @@ export function blank(raw, root, depth = 0) {
 }
 
 /** @param {any} value */
-export function typeOf(value) {
+function typeOf(value) {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   return typeof value;

@@ -219,7 +219,7 @@ export function whyNot(action, run, step) {
 }
 
 /** A condition in words. @param {any} c @returns {string} */
-export function inWords(c) {
+function inWords(c) {
   if (!c) return '';
   if (c.all) return '(' + c.all.map(inWords).join(' and ') + ')';
   if (c.any) return '(' + c.any.map(inWords).join(' or ') + ')';

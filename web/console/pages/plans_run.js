@@ -16,7 +16,7 @@ import { Step } from './plans_step.js';
 import { Act, Controls } from './plans_act.js';
 import { inputSchema, isOver } from './plans_model.js';
 
-export const runPath = (/** @type {string} */ id) => '/api/v1/runs/' + encodeURIComponent(id);
+const runPath = (/** @type {string} */ id) => '/api/v1/runs/' + encodeURIComponent(id);
 
 const least = 100; // milliseconds between two looks at a run that goes on
 const rest = 10_000; // between two looks at one in which nothing happens, unless an event tells of it

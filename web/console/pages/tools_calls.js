@@ -27,12 +27,12 @@ function line(args) {
 }
 
 /** @param {Call} c */
-export function asCommand(c) {
+function asCommand(c) {
   return `stoa call ${shell(c.tool)} ${shell(line(c.args))}${c.session ? ' --session ' + shell(c.session) : ''}${c.saveAs ? ' --save-as ' + shell(c.saveAs) : ''}`;
 }
 
 /** @param {Call} c */
-export function asCurl(c) {
+function asCurl(c) {
   return `curl -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d ${shell(line(c.args))} ${shell(location.origin + path(c))}`;
 }
 
