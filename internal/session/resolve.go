@@ -229,25 +229,3 @@ func apply(b []byte, splices []splice, size int) []byte {
 	}
 	return append(out, b[from:]...)
 }
-
-// Render escapes literal data so that Resolve gives it back, byte for byte.
-// What is not JSON is returned as it is.
-func Render(raw []byte) []byte {
-	if !HasReference(raw) {
-		return raw
-	}
-	var splices []splice
-	err := wire.Walk(raw, func(n wire.Node) wire.Next {
-		if n.Kind == '"' && atSign(raw[n.Start:n.End]) > 0 {
-			s, _ := wire.String(raw[n.Start:n.End])
-			if _, isRef, isEscape := active(s); isRef || isEscape {
-				splices = append(splices, splice{start: n.Start + 1, end: n.Start + 1, with: []byte{'@'}})
-			}
-		}
-		return wire.Into
-	}, nil)
-	if err != nil {
-		return raw
-	}
-	return apply(raw, splices, len(raw)+len(splices))
-}

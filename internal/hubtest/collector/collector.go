@@ -40,7 +40,6 @@ type Receiver struct {
 	auth   []string
 	status int
 	held   chan struct{} // requests wait until it is closed; nil: they do not
-	posts  int
 }
 
 // New serves a Receiver until the test ends.
@@ -54,7 +53,6 @@ func New(t testing.TB) *Receiver {
 		}
 		r.mu.Lock()
 		status, held := r.status, r.held
-		r.posts++
 		r.mu.Unlock()
 		if held != nil {
 			select {
@@ -145,13 +143,6 @@ func (r *Receiver) Release() {
 		close(r.held)
 		r.held = nil
 	}
-}
-
-// Posts is how often something was sent.
-func (r *Receiver) Posts() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.posts
 }
 
 // Auth is what senders said to be let in.
