@@ -54,10 +54,7 @@ connect();
 func TestBrowserChat(t *testing.T) {
 	set, s := tools(t), newSite(t)
 	chromium(t)
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := resolvedFolder(t)
 	h := startHub(t, set, published(set, folder, filepath.Join(t.TempDir(), "graph.jsonl")), shared(s))
 	eventually(t, "the filesystem server is there", func() bool { return offers(h, "files__write_file") })
 	s.mux.HandleFunc("GET /chat", func(w http.ResponseWriter, _ *http.Request) {

@@ -42,10 +42,7 @@ func furnish(t *testing.T, set toolset) furnished {
 	chromium(t)
 	command, args, env := peer.Command(shopSpec())
 	weather := peer.Serve(t, peer.Spec{Name: "Weather", Tools: []peer.Tool{{Name: "forecast"}}})
-	folder := t.TempDir()
-	if real, err := filepath.EvalSymlinks(folder); err == nil {
-		folder = real
-	}
+	folder := resolvedFolder(t)
 	shop := server{Command: "/bin/sh", Args: append([]string{"-c", `echo "2026-03-01 listening, 214 articles in stock" >&2; exec "$0" "$@"`, command}, args...), Env: env}
 	shop.Tools = map[string]any{"override": map[string]any{"stuck": map[string]any{"timeoutMs": 300}}}
 	h := startHub(t, set, map[string]server{"shop": shop, "files": published(set, folder, "")["files"], "weather": {URL: weather.URL}}, map[string]any{

@@ -22,10 +22,7 @@ func liveHub(t *testing.T, set toolset) (hub, string) {
 		{Name: "count", Behaviour: peer.Do(peer.Count)},
 		{Name: "no", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"text","text":"closed"}],"isError":true}`}},
 	}})
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := resolvedFolder(t)
 	real := published(set, folder, "")
 	return startHub(t, set, map[string]server{"shop": {URL: up.URL}, "files": real["files"], "everything": real["everything"]}), folder
 }

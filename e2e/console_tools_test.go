@@ -35,10 +35,7 @@ func consoleTools(t *testing.T, set toolset) (*peer.HTTPServer, hub, string) {
 		{Name: "no", RawDefinition: def("no", `{"type":"object"}`), Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"text","text":"<script>thrown.push(2)</script> closed"}],"isError":true}`}},
 		{Name: "count", RawDefinition: def("count", `{"type":"object"}`), Behaviour: peer.Do(peer.Count)},
 	}})
-	folder := t.TempDir()
-	if real, err := filepath.EvalSymlinks(folder); err == nil {
-		folder = real
-	}
+	folder := resolvedFolder(t)
 	h := startHub(t, set, map[string]server{"shop": {URL: up.URL}, "files": published(set, folder, "")["files"]})
 	return up, h, folder
 }
@@ -65,7 +62,6 @@ func TestConsoleToolForm(t *testing.T) {
 	chromium(t)
 	_, h, _ := consoleTools(t, set)
 	c := openConsole(t, h, "tools")
-	field := func(path string) string { return `[id="field` + path + `"]` }
 
 	// By keys: the row of the tool is reached and opened with Enter.
 	c.write(t, by("filter"), "shop order")

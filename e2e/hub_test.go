@@ -126,6 +126,17 @@ func writeConfig(t *testing.T, servers map[string]server, settings ...map[string
 	return path
 }
 
+// resolvedFolder is a temporary folder for the filesystem server, which compares resolved paths: one may lie behind a
+// link.
+func resolvedFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 func get(url string) error {
 	response, err := client.Get(url)
 	if err != nil {

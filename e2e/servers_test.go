@@ -14,11 +14,7 @@ var exposedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,47}$`)
 // TestPublishedServers has real servers do real work through the hub, and looks at what they left on disk.
 func TestPublishedServers(t *testing.T) {
 	set := tools(t)
-	// The filesystem server compares resolved paths, and a temporary folder may lie behind a link.
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := resolvedFolder(t)
 	graph := filepath.Join(t.TempDir(), "graph.jsonl")
 	h := startHub(t, set, published(set, folder, graph))
 

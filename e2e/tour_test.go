@@ -29,11 +29,7 @@ func TestTour(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := shellBlocks(t, string(text))
-	// The filesystem server compares resolved paths, and a temporary folder may lie behind a link.
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := resolvedFolder(t)
 	var wire recording
 	front := httptest.NewServer(wire.proxy(filepath.Join(folder, "data")))
 	defer front.Close()

@@ -35,14 +35,9 @@ func tapTo(raw *exchange.Recording) mcp.Tap {
 // answered keeps what a call was answered with, where that did not pass with
 // it: the client's input may have gone to a call that waited for it.
 func (t *tooled) answered(resp mcp.Response, err error) {
-	if err != nil || t.raw.Answered() {
-		return
+	if err == nil && !t.raw.Answered() {
+		keepAnswer(t.raw, resp, nil)
 	}
-	if resp.Error != nil {
-		t.raw.Add(exchange.Error, "", resp.Error)
-		return
-	}
-	t.raw.Add(exchange.Result, "", resp.Result)
 }
 
 // end closes the exchange of a call. One that was refused before it reached its

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -29,6 +30,14 @@ func whose(who *auth.Principal, of string) (string, error) {
 	return who.Name, nil
 }
 
+// ofWhom reads a query, and whose approvals it asks for.
+func ofWhom(r *http.Request, who *auth.Principal, more ...string) (q url.Values, principal string, err error) {
+	if q, err = query(r, append([]string{"principal"}, more...)...); err == nil {
+		principal, err = whose(who, q.Get("principal"))
+	}
+	return q, principal, err
+}
+
 // approvalPage is what waits for a person.
 type approvalPage struct {
 	Approvals []policy.Approval `json:"approvals"`
@@ -39,11 +48,7 @@ type approvalPage struct {
 // listApprovals answers with what waits for a person. Who waits for more is
 // there to be asked.
 func (h *Hub) listApprovals(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "principal", "session", "after", "wait")
-	if err != nil {
-		return err
-	}
-	principal, err := whose(who, q.Get("principal"))
+	q, principal, err := ofWhom(r, who, "session", "after", "wait")
 	if err != nil {
 		return err
 	}
@@ -172,11 +177,7 @@ func (h *Hub) decideApproval(w http.ResponseWriter, r *http.Request, who *auth.P
 }
 
 func (h *Hub) listRemembered(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "principal")
-	if err != nil {
-		return err
-	}
-	principal, err := whose(who, q.Get("principal"))
+	_, principal, err := ofWhom(r, who)
 	if err != nil {
 		return err
 	}
@@ -191,11 +192,7 @@ func (h *Hub) listRemembered(w http.ResponseWriter, r *http.Request, who *auth.P
 // forgetRemembered ends one decision, or all of a principal's; the owner's are
 // everybody's, unless it says whose.
 func (h *Hub) forgetRemembered(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "principal")
-	if err != nil {
-		return err
-	}
-	principal, err := whose(who, q.Get("principal"))
+	_, principal, err := ofWhom(r, who)
 	if err != nil {
 		return err
 	}
