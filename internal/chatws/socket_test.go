@@ -11,10 +11,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/llm"
-	"github.com/stoahub/stoa/internal/policy"
 )
 
 // source keeps of the frames what a client of the source knows: text, joined
@@ -382,84 +380,5 @@ func TestToolError(t *testing.T) {
 	}
 	if done.get("isError") != "true" || done.get("message") != chat.DefaultTexts.ToolFailed("broken", "no such disk") || done.get("data") != `{"text":"no such disk"}` {
 		t.Error(done.raw)
-	}
-}
-
-func TestApprovals(t *testing.T) {
-	b := open(t, Options{})
-	c := b.dial("sessionId=s", "")
-	c.find("connection")
-	ask := func(decision string) said {
-		t.Helper()
-		c.message("Write it")
-		b.calls("write_file", `{"path":"a"}`)
-		b.stops()
-		asked := c.find("approval.asked")
-		var p struct{ Approval policy.Approval }
-		if err := json.Unmarshal(asked.Payload, &p); err != nil || p.Approval.Tool != "write_file" || string(p.Approval.Args) != `{"path":"a"}` || p.Approval.Expires.IsZero() {
-			t.Fatalf("%v: %s", err, asked.raw)
-		}
-		// Who comes now is told what waits.
-		d := b.dial("sessionId=s", "")
-		if f := d.find("connection"); !strings.Contains(f.get("approvals"), p.Approval.ID) {
-			t.Error(f.raw)
-		}
-		d.ws.CloseNow()
-		c.send(fmt.Sprintf(decision, p.Approval.ID))
-		var status said
-		for status = c.find("status"); status.get("state") != "complete"; status = c.find("status") {
-		}
-		b.says("ok")
-		b.stops()
-		c.find("turn.ended")
-		return status
-	}
-	if f := ask(`{"type":"approve","payload":{"id":"%s","decision":"approve"}}`); f.get("data") != `{"text":"written: {\"path\":\"a\"}"}` {
-		t.Error(f.raw)
-	}
-	if f := ask(`{"type":"approve","payload":{"id":"%s","decision":"edit","args":{"path":"b"}}}`); !strings.Contains(f.get("data"), `written: {\"path\":\"b\"}`) {
-		t.Error(f.raw)
-	}
-	if f := ask(`{"type":"approve","payload":{"id":"%s","decision":"deny","reason":"not today"}}`); f.get("status") != chat.Denied || !strings.Contains(f.raw, "not today") {
-		t.Error(f.raw)
-	}
-}
-
-// A call that somebody else makes in the Session is asked about here too, since
-// this is where somebody attends.
-func TestApprovalOfOthers(t *testing.T) {
-	b := open(t, Options{})
-	c := b.dial("sessionId=s", "")
-	c.find("connection")
-	decided := make(chan policy.Decision, 1)
-	go func() {
-		d, _ := b.desk.Ask(t.Context(), policy.Approval{Session: "s", Principal: auth.LocalName, Tool: "fs__write", Args: json.RawMessage(`{}`)}, nil)
-		decided <- d
-	}()
-	f := c.find("approval.asked")
-	var p struct{ Approval policy.Approval }
-	if err := json.Unmarshal(f.Payload, &p); err != nil || p.Approval.Tool != "fs__write" || f.Seq != 0 {
-		t.Fatalf("%v: %s", err, f.raw)
-	}
-	c.send(fmt.Sprintf(`{"type":"approve","payload":{"id":"%s","decision":"approve"}}`, p.Approval.ID))
-	if f := c.find("approval.decided"); !strings.Contains(f.raw, p.Approval.ID) {
-		t.Error(f.raw)
-	}
-	if d := <-decided; !d.Approve {
-		t.Errorf("%+v", d)
-	}
-}
-
-func TestAbortFrame(t *testing.T) {
-	b := open(t, Options{})
-	c := b.dial("", "")
-	c.find("connection")
-	c.message("Long story")
-	b.says("Once upon")
-	c.find("text")
-	c.send(`{"type":"abort"}`)
-	f := c.find("turn.ended")
-	if !strings.Contains(f.raw, `"reason":"aborted"`) {
-		t.Error(f.raw)
 	}
 }

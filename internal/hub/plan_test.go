@@ -4,18 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
-	"github.com/stoahub/stoa/internal/llm/llmtest"
 	"github.com/stoahub/stoa/internal/plan"
-	"github.com/stoahub/stoa/internal/secret"
 )
 
 // The arguments of the source's own example.
@@ -325,98 +320,5 @@ func TestPlanApprovals(t *testing.T) {
 	api.decide(api.asked().ID, `{"decision":"deny","reason":"not now"}`)
 	if v := planRun(t, envelope(t, x.Response()).Data); v.Status != plan.Failed || v.Failure == nil || v.Failure.Kind != "denied" || len(web.State().Called) != 2 {
 		t.Errorf("denied: %+v, called %v", v, web.State().Called)
-	}
-}
-
-// TestPublishedPlan offers a plan as a tool, over a restart.
-func TestPublishedPlan(t *testing.T) {
-	web := peer.Serve(t, planSpec())
-	data := t.TempDir()
-	start := func() *hubtest.Hub {
-		h := hubtest.New(t, hubtest.Modules(), hubtest.HTTP("up", web.URL), hubtest.Data(data))
-		settled(t, h, "up")
-		return h
-	}
-	h := start()
-	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
-	x := c.Listen(`{"toolsListChanged":true}`)
-	long := c.Go("tools/call", hubtest.ToolParams("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__compute","args":{"seconds":`+fmt.Sprint(soak(1, 12))+`}}]}}`))
-	hubtest.Eventually(t, "a run is under way", func() bool { return slices.Contains(web.State().Called, "compute") })
-	good(t, c.Tool("plan_create", `{"publish":"greet","plan":{"title":"Greet","inputs":[{"name":"who","schema":{"type":"string"}},{"name":"n","default":1}],"steps":[{"id":"a","tool":"up__echo","args":{"hello":"@who","n":"@n"}}],"outputs":{"said":"@a.hello"}}}`))
-	x.Await("notifications/tools/list_changed")
-	call := func(c *hubtest.Client) {
-		t.Helper()
-		list := string(c.Call("tools/list", "{}").Result)
-		if !strings.Contains(list, `"plan__greet"`) || !strings.Contains(list, `"who":{"type":"string"}`) || !strings.Contains(list, `"required":["who"]`) {
-			t.Fatalf("it is not listed with its inputs: %s", list)
-		}
-		if got := string(good(t, c.Tool("plan__greet", `{"who":"Ada"}`))); got != `{"said":"Ada"}` {
-			t.Errorf("it answers %s", got)
-		}
-		if m := c.Tool("plan__greet", `{"who":7}`); m.Error == nil && envelope(t, m).Success {
-			t.Errorf("an input that does not fit: %s", m.Raw)
-		}
-	}
-	hubtest.Eventually(t, "it is listed", func() bool { return has(t, c, "plan__greet") })
-	call(c)
-	if v := planRun(t, good(t, long.Response())); v.Status != plan.Finished {
-		t.Errorf("a run that was under way when the tools changed: %+v", v)
-	}
-	h.Stop()
-	h = start()
-	call(h.Client(t, hubtest.ClientOptions{}))
-}
-
-// TestPlanOfTools plans with tools of the catalogue.
-func TestPlanOfTools(t *testing.T) {
-	h, web := keeping(t, planSpec())
-	c := h.Client(t, hubtest.ClientOptions{Header: in("tools")})
-	made := good(t, c.Tool("plan_create", `{"tools":["up__b*","up:t*"],"inputs":["source"],"requiredOutputs":["test"],"allowableActions":[{"type":"pack","tool":"up__echo","inputs":["build"],"outputs":["artifact"]}]}`))
-	v := planRun(t, good(t, c.Tool("plan_execute", `{"plan":`+string(made)+`,"inputs":{"source":"s"}}`)))
-	if v.Status != plan.Finished || strings.Join(web.State().Called, " ") != "build echo test" {
-		t.Errorf("%+v, called %v", v, web.State().Called)
-	}
-	m := c.Tool("plan_create", `{"tools":["up__b*"],"inputs":["nothing"],"requiredOutputs":["build"]}`)
-	if bad(t, m) == "" || !strings.Contains(m.Text(), "source") {
-		t.Errorf("what is impossible: %s", m.Raw)
-	}
-}
-
-// TestProposedPlan has a model propose plans: what it says is checked, and what
-// is wrong is told to it.
-func TestProposedPlan(t *testing.T) {
-	say := func(text string) llmtest.Reply {
-		return llmtest.OpenAI.Answer(llmtest.Said{Text: []string{text}, Input: 1, Output: 1})
-	}
-	const wrong, right = `{"steps":[{"id":"a","tool":"up__nothing"}]}`, "Here it is:\n```json\n" + `{"steps":[{"id":"a","tool":"up__echo","args":{"v":1}}],"outputs":{"r":"@a.v"}}` + "\n```"
-	model := func(fake *llmtest.Fake) hubtest.Edit {
-		server := httptest.NewServer(fake)
-		server.Config.SetKeepAlivesEnabled(false) // the hub would keep its connections a while
-		t.Cleanup(server.Close)
-		return hubtest.Config(func(c *config.Config) {
-			m := config.DefaultModel()
-			m.Name, m.Provider, m.Model, m.BaseURL, m.APIKey = "wise", config.OpenAI, "gpt", server.URL, secret.New(llmtest.Key)
-			c.Models.Named, c.Models.Default = append(c.Models.Named, m), "wise"
-		})
-	}
-	fake := llmtest.NewFake(t, llmtest.OpenAI, llmtest.InTurn(say(wrong), say(right)))
-	h, web := keeping(t, planSpec(), model(fake))
-	c := h.Client(t, hubtest.ClientOptions{Header: in("wise")})
-	made := good(t, c.Tool("plan_create", `{"goal":"say one","saveAs":"one"}`))
-	if !strings.Contains(string(made), "up__echo") || strings.Contains(string(made), "up__nothing") {
-		t.Errorf("the plan: %s", made)
-	}
-	asked := fake.Asked()
-	if len(asked) != 2 || !strings.Contains(string(asked[1].Body), "up__nothing cannot be called") {
-		t.Errorf("the model was asked %d times", len(asked))
-	}
-	if v := planRun(t, good(t, c.Tool("plan_execute", `{"plan":"@one"}`))); string(v.Outputs["r"]) != "1" || len(web.State().Called) != 1 {
-		t.Errorf("%+v", v)
-	}
-	h.Stop()
-	h, _ = keeping(t, planSpec(), model(llmtest.NewFake(t, llmtest.OpenAI, llmtest.InTurn(say(wrong)))))
-	m := h.Client(t, hubtest.ClientOptions{Header: in("wise")}).Tool("plan_create", `{"goal":"say one","saveAs":"one"}`)
-	if bad(t, m) == "" || !strings.Contains(m.Text(), "3 attempts") {
-		t.Errorf("a model that cannot: %s", m.Raw)
 	}
 }

@@ -14,9 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 func policySpec() peer.Spec {
@@ -336,89 +334,5 @@ func TestRulesChangeLive(t *testing.T) {
 	}
 	if m := c.Tool("up__wipe", `{"a":1}`); m.Text() != `{"a":1}` {
 		t.Errorf("without rules again: %s", m.Raw)
-	}
-}
-
-// What the hub's own model was allowed is that call, not what may come of it.
-func TestApprovalIsForOneCall(t *testing.T) {
-	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules(), func(s *hubtest.Setup) {
-		s.Config.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:wipe"}, Action: "deny"}}
-		s.Config.Agents = []config.Agent{{Name: "clerk", Title: "Clerk", Tools: []string{"up:write", "up__look", "tools_batch"},
-			Approvals: config.Rules{Rules: []config.Rule{{Tools: []string{"up:write"}, Action: "allow"}, {Tools: []string{"up:look"}, Action: "deny", Reason: "no looking"}}}}}
-	})
-	waitTools(t, h)
-	agent := ""
-	call := func(tool, args string) string {
-		params := []byte(hubtest.ToolParams(tool, args))
-		resp, err := h.Stateful("s").Handle(t.Context(), &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Stream: mcp.Discard,
-			Asked: mcp.Asked{Approved: true, Agent: agent}, Client: &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}})
-		if err != nil {
-			return err.Error()
-		}
-		defer resp.Release()
-		return string(resp.Result) + string(resp.Error)
-	}
-	if got := call("up__write", `{"path":"a"}`); !strings.Contains(got, `"path\":\"a`) {
-		t.Errorf("approved: %s", got)
-	}
-	if got := call("up__wipe", `{}`); !strings.Contains(got, "does not allow") {
-		t.Errorf("approved, but denied by a rule: %s", got)
-	}
-	got := call("tools_batch", `{"calls":[{"tool":"up__write","arguments":{"path":"a"}},{"tool":"up__look","arguments":{"x":"seen"}}]}`)
-	if !strings.Contains(got, "nobody is there") || !strings.Contains(got, "seen") {
-		t.Errorf("in a batch: %s", got)
-	}
-	// A task knows on whose behalf it calls.
-	got = call("task_start", `{"tool":"up__write","arguments":{"path":"a"}}`)
-	var started struct {
-		StructuredContent struct {
-			Data struct{ Task string }
-		}
-	}
-	_ = json.Unmarshal([]byte(got), &started)
-	id := started.StructuredContent.Data.Task
-	if id == "" {
-		t.Fatalf("started: %s", got)
-	}
-	if got := call("task_result", `{"task":"`+id+`","waitMs":20000}`); !strings.Contains(got, "nobody is there") {
-		t.Errorf("as a task: %s", got)
-	}
-	// So does what comes of an agent's calls.
-	agent = "Clerk"
-	got = call("tools_batch", `{"calls":[{"tool":"up__write","arguments":{"path":"a"}},{"tool":"up__look"},{"tool":"up__echo"}]}`)
-	if !strings.Contains(got, `{\"path\":\"a\"}`) || !strings.Contains(got, "no looking") || !strings.Contains(got, "none of the tools that Clerk is to use") {
-		t.Errorf("in a batch of an agent: %s", got)
-	}
-}
-
-// A person sees what references stand for, and the server gets just that.
-func TestWhatWasApprovedIsSent(t *testing.T) {
-	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled, hubtest.Modules())
-	api := apiClient{t, h, h.Token}
-	waitTools(t, h)
-	defer attend(t, h, h.Token)()
-	api.put("work", "target", `"a.txt"`)
-	c := h.Client(t, hubtest.ClientOptions{Header: http.Header{"Stoa-Session": {"work"}}})
-	x := c.Go("tools/call", hubtest.ToolParams("up__write", `{"path":"@target"}`))
-	a := api.asked()
-	if string(a.Args) != `{"path":"@target"}` || string(a.Sent) != `{"path":"a.txt"}` || a.Session != "work" {
-		t.Errorf("asked %s, which is %s, in %s", a.Args, a.Sent, a.Session)
-	}
-	api.put("work", "target", `"/etc/passwd"`)
-	api.decide(a.ID, `{"decision":"approve"}`)
-	if m := x.Response(); m.Text() != `{"path":"a.txt"}` {
-		t.Errorf("sent %s", m.Raw)
-	}
-	// A hub that stops waits for nobody.
-	x = c.Go("tools/call", hubtest.ToolParams("up__write", `{"path":"b"}`))
-	api.asked()
-	began := time.Now()
-	h.End()
-	if kind, text := refusal(x.Response()); kind == "" || strings.Contains(text, `"path"`) {
-		t.Errorf("when the hub stopped: %s", text)
-	}
-	h.Stop()
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("it took %v to stop", took)
 	}
 }
