@@ -171,6 +171,7 @@ func TestConsoleChat(t *testing.T) {
 			t.Errorf("the question is %q", got)
 		}
 		c.screens(t, "chat-approval")
+		c.resized(t)
 		c.write(t, by("reason"), "not now")
 		c.click(t, by("deny"))
 		c.until(t, "document.querySelector("+quoted(by("call")+`[data-state="denied"]`)+")")
@@ -240,6 +241,28 @@ func TestConsoleChat(t *testing.T) {
 		c.click(t, by("talk"))
 		c.until(t, count+"("+quoted(by("user"))+").length === 8 && location.pathname === "+quoted(path))
 	})
+}
+
+// resized makes the window narrow and wide again while a question waits, which stays in sight; who reads further up is
+// left there.
+func (c console) resized(t *testing.T) {
+	t.Helper()
+	const end = `innerHeight + scrollY >= document.documentElement.scrollHeight - 40`
+	c.do(t, chromedp.EmulateViewport(1280, 500))
+	c.run(t, `scrollTo(0, document.documentElement.scrollHeight)`)
+	c.until(t, end)
+	for _, width := range []int64{380, 1280, 380} {
+		c.do(t, chromedp.EmulateViewport(width, 500))
+		c.until(t, `innerWidth === `+fmt.Sprint(width)+` && scrollY > 0 && `+end)
+		c.until(t, `(() => { const r = document.querySelector('[data-testid=deny]').getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight; })()`)
+	}
+	c.run(t, `scrollTo(0, 0); await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))`)
+	c.do(t, chromedp.EmulateViewport(1280, 500))
+	c.run(t, `await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))`)
+	if got := c.run(t, `return scrollY`); got != "0" {
+		t.Errorf("who had scrolled up was taken to %s", got)
+	}
+	c.do(t, chromedp.EmulateViewport(1280, 900))
 }
 
 // TestConsoleChatFile gives a file along and lets an agent answer.

@@ -116,20 +116,33 @@ function Thread({ talk }) {
   const items = talk.items.value;
   // It goes along with what is said, until somebody scrolls up to read.
   const stick = useRef(true);
+  const toEnd = () => {
+    if (stick.current) scrollTo(0, document.documentElement.scrollHeight);
+  };
   useEffect(() => {
-    let last = scrollY;
+    let last = scrollY,
+      wide = innerWidth;
     const look = () => {
       if (innerHeight + scrollY >= document.documentElement.scrollHeight - 40) stick.current = true;
-      else if (scrollY < last) stick.current = false;
-      last = scrollY;
+      // In a window of another width the same words have another height: nobody has scrolled.
+      else if (scrollY < last && innerWidth === wide) stick.current = false;
+      [last, wide] = [scrollY, innerWidth];
+    };
+    let frame = 0;
+    const resized = () => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(toEnd);
     };
     addEventListener('scroll', look, { passive: true });
-    return () => removeEventListener('scroll', look);
+    addEventListener('resize', resized);
+    return () => {
+      removeEventListener('scroll', look);
+      removeEventListener('resize', resized);
+      cancelAnimationFrame(frame);
+    };
   }, []);
   useEffect(() => {
-    const frame = requestAnimationFrame(() => {
-      if (stick.current) scrollTo(0, document.documentElement.scrollHeight);
-    });
+    const frame = requestAnimationFrame(toEnd);
     return () => cancelAnimationFrame(frame);
   }, [items, talk.approvals.value]);
   const hint = items.some((i) => i.kind !== 'note')
