@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +108,24 @@ func TestNothingIsMournedAtTheEnd(t *testing.T) {
 	pool.Close()
 	if n := log.count("level=WARN"); n != 0 {
 		t.Errorf("%d complaints: %s", n, log.String())
+	}
+}
+
+// A server that failed and is tried again has not come back yet: who looks is told why it is tried.
+func TestFailureIsKnownWhileItIsTriedAgain(t *testing.T) {
+	mute := filepath.Join(t.TempDir(), "mute")
+	pool := Open(catalog.New(0), PoolOptions{})
+	t.Cleanup(pool.Close)
+	u, err := pool.Add(Options{Name: "up", Command: "/bin/sh", Args: []string{"-c", `[ -e "$0" ] || exit 7; exec cat >/dev/null`, mute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has failed", func() bool { return u.Status().State == Failed })
+	if err := os.WriteFile(mute, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is tried again", func() bool { return u.Status().State == Connecting })
+	if got := u.Status().Error; !strings.Contains(got, "exit status 7") {
+		t.Errorf("it says %q", got)
 	}
 }

@@ -80,7 +80,8 @@ func (u *Upstream) Status() Status {
 	s.Stderr = u.tail.last()
 	u.mu.Lock()
 	s.State, s.Since = u.state, u.since
-	if u.state == Failed && u.failed != nil {
+	// While it is tried again, it is still known why that is needed.
+	if (u.state == Failed || u.state == Connecting) && u.failed != nil {
 		s.Error = u.failed.Error()
 		s.RetryInMs = max(0, time.Until(u.retryAt).Milliseconds())
 	}

@@ -1,9 +1,10 @@
 // The console: a bar of pages, and the page that the address names.
-import { html, render, Component, useState, useEffect } from './lib/html.js';
+import { html, render, Component, useState, useEffect, useRef } from './lib/html.js';
 import { locked, unlock, unlockFromAddress } from './lib/api.js';
 import { route, Link } from './lib/router.js';
 import { connection, missed, listen } from './lib/events.js';
 import { Page, Trouble, Empty } from './lib/ui.js';
+import { keepFocus } from './lib/focus.js';
 import { pages } from './pages/index.js';
 
 function Nav() {
@@ -13,7 +14,7 @@ function Nav() {
     <ul>${pages.map((p) => html`<li><${Link} to=${p.path} aria-current=${at === p.path ? 'page' : undefined}>${p.title}<//>
     </li>`)}</ul>
     <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}>
-    </span> ${connection.value === 'open' ? 'live' : connection.value}
+    </span> ${connection.value === 'open' ? 'live' : connection.value === 'lost' ? 'lost, trying again' : connection.value}
     ${missed.value ? html` · ${missed.value} missed` : null}</div></nav>`;
 }
 
@@ -64,12 +65,15 @@ function decoded(part) {
 
 function App() {
   useEffect(() => listen(() => {}, false), [locked.value]);
-  if (locked.value) return html`<${Lock} />`;
+  // A page that was open when its token ended waits behind the lock: what was typed into it is there afterwards.
+  const opened = useRef(false);
+  opened.current ||= !locked.value;
+  if (!opened.current) return html`<${Lock} />`;
   const [first, ...rest] = route.value.path.split('/');
   const page = pages.find((p) => p.path === first && rest.length <= p.depth);
-  return html`<a class="skip" href="#main">To the content</a><${Nav} />
-    <${Boundary} at=${route.value.path}>${page ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)}
-    query=${route.value.query} />` : html`<${Missing} />`}<//>`;
+  return html`${locked.value ? html`<${Lock} />` : null}<div class="pages" hidden=${locked.value}><a class="skip"
+    href="#main">To the content</a><${Nav} /><${Boundary} at=${route.value.path}>${page ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)}
+    query=${route.value.query} />` : html`<${Missing} />`}<//></div>`;
 }
 
 try {
@@ -79,4 +83,5 @@ try {
 }
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 root.textContent = '';
+keepFocus(root);
 render(html`<${App} />`, root);

@@ -6,6 +6,8 @@ import { exact } from './jsontext.js';
 /** Whether the hub wants a token that this browser has not given. */
 export const locked = signal(false);
 
+let unlocked = 0; // how often a token was given: what was asked before says nothing of it
+
 export class Failure extends Error {
   /** @param {number} status @param {{message?: string, data?: {kind?: string, hint?: string, problems?: any[]}}} error */
   constructor(status, error) {
@@ -36,6 +38,7 @@ export async function ask(path, options = {}) {
     rest.body = whole ? body : JSON.stringify(body);
     headers['Content-Type'] ||= body instanceof Blob ? body.type || 'application/octet-stream' : 'application/json';
   }
+  const at = unlocked;
   let response;
   try {
     response = await fetch(path, { credentials: 'same-origin', headers, ...rest });
@@ -47,7 +50,7 @@ export async function ask(path, options = {}) {
     });
   }
   if (response.ok) return response;
-  if (response.status === 401) locked.value = true;
+  if (response.status === 401 && at === unlocked) locked.value = true;
   let error = {};
   try {
     const body = await response.json();
@@ -61,6 +64,7 @@ export async function ask(path, options = {}) {
 /** Gives the hub a token, which it then keeps in a cookie. @param {string} token */
 export async function unlock(token) {
   await ask('/console/login', { method: 'POST', headers: { Authorization: 'Bearer ' + token.trim() } });
+  unlocked++;
   locked.value = false;
 }
 

@@ -4,6 +4,14 @@ import { html, useState } from './html.js';
 import { Copy, Pre } from './ui.js';
 import { longNumber } from './jsontext.js';
 
+const longest = 20_000; // characters of one text in a tree
+
+/** A text of a tree; a browser stands still over one of megabytes. @param {string} text */
+function leaf(text) {
+  if (text.length <= longest) return JSON.stringify(text);
+  return JSON.stringify(text.slice(0, longest)) + ` … ${(text.length - longest).toLocaleString()} more characters; Copy has all of them`;
+}
+
 /** @param {{value: any, name?: string, depth?: number}} props */
 export function Tree({ value, name, depth = 0 }) {
   const [open, setOpen] = useState(depth < 2);
@@ -12,7 +20,7 @@ export function Tree({ value, name, depth = 0 }) {
   if (long) return html`<div class="leaf">${label}<span class="number">${long}</span></div>`;
   if (value === null || typeof value !== 'object') {
     return html`<div class="leaf">${label}<span class=${value === null ? 'null' : typeof value}>
-      ${typeof value === 'string' ? JSON.stringify(value) : String(value)}</span></div>`;
+      ${typeof value === 'string' ? leaf(value) : String(value)}</span></div>`;
   }
   const entries = Array.isArray(value) ? value.map((v, i) => [String(i), v]) : Object.entries(value);
   const sum = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;

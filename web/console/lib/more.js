@@ -17,13 +17,17 @@ export function Pager({ offset, size, total }) {
 /** A button for what cannot be undone: it asks once more. @param {{what: string, label: string, onClick: () => any, testid?: string}} props */
 export function Sure({ what, label, onClick, testid }) {
   const [asked, setAsked] = useState(false);
-  const yes = useRef(/** @type {HTMLElement|null} */ (null));
+  const yes = useRef(/** @type {HTMLElement|null} */ (null)),
+    first = useRef(/** @type {HTMLElement|null} */ (null)),
+    was = useRef(false);
   useEffect(() => {
     if (asked) yes.current?.querySelector('button')?.focus();
+    else if (was.current) first.current?.focus();
+    was.current = asked;
   }, [asked]);
   if (!asked)
-    return html`<button type="button" class="danger" aria-label=${what} data-testid=${testid} onClick=${() => setAsked(true)}>
-      ${label}</button>`;
+    return html`<button type="button" class="danger" ref=${first} aria-label=${what} data-testid=${testid}
+      onClick=${() => setAsked(true)}>${label}</button>`;
   return html`<span class="sure" ref=${yes} onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
     if (e.key === 'Escape') setAsked(false);
   }}><${Button} danger aria-label=${`Yes, ${label.toLowerCase()}: ${what}, for good`} data-testid=${testid && testid + '-yes'}

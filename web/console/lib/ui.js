@@ -1,13 +1,18 @@
 // Small parts that all pages are made of.
 import { html, h, useState, useEffect, useRef } from './html.js';
-import { api } from './api.js';
+import { api, locked } from './api.js';
+import { follow } from './focus.js';
 import { Link } from './router.js';
 import { seen } from './text.js';
 
 /** @param {{title: string, actions?: any, children?: any}} props */
 export function Page({ title, actions, children }) {
   useEffect(() => {
+    const before = document.title;
     document.title = seen(title) + ' · Stoa';
+    return () => {
+      document.title = before; // of the page that waits behind a lock
+    };
   }, [title]);
   return html`<main id="main" tabindex="-1"><header class="page"><h1>${title}</h1><div class="actions">${actions}</div></header>
     ${children}</main>`;
@@ -29,7 +34,7 @@ export function Side({ label, back, query, testid, children }) {
     const fresh = Date.now() - chosen.current.when < settling;
     if (fresh && at.current && at.current.getBoundingClientRect().top > innerHeight - 100) at.current.scrollIntoView();
   });
-  return html`<section class="side" ref=${at} aria-label=${label} data-testid=${testid}><p class="close">
+  return html`<section class="side" tabindex="-1" ref=${at} aria-label=${label} data-testid=${testid}><p class="close">
     <${Link} to=${back} query=${query} data-testid="close">Close<//></p>${children}</section>`;
 }
 
@@ -88,11 +93,15 @@ export function State({ is }) {
   return html`<${Badge} kind=${kinds[is] || 'calm'}>${is || '—'}<//>`;
 }
 
-/** A button that says what came of it. @param {any} props */
+/**
+ * A button that says what came of it. While it works it does nothing, but keeps the focus, which one that is disabled loses.
+ * @param {any} props
+ */
 export function Button({ onClick, children, danger, ...rest }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {any} */ (null));
   const click = async (/** @type {Event} */ e) => {
+    if (busy) return;
     setBusy(true);
     setError(null);
     try {
@@ -103,7 +112,7 @@ export function Button({ onClick, children, danger, ...rest }) {
       setBusy(false);
     }
   };
-  return html`<button type="button" class=${danger ? 'danger' : ''} disabled=${busy || rest.disabled} aria-busy=${busy}
+  return html`<button type="button" class=${danger ? 'danger' : ''} aria-disabled=${busy} aria-busy=${busy}
     onClick=${click} ...${rest}>${children}</button>${error ? html`<${Trouble} error=${error} />` : null}`;
 }
 
@@ -139,6 +148,10 @@ export function useApi(path, every = 0, pause = 250) {
       busy = false,
       stale = false;
     const load = async () => {
+      if (locked.value) {
+        timer = setTimeout(load, 500); // nothing is asked until somebody has said who they are
+        return;
+      }
       [began, busy, stale] = [performance.now(), true, false];
       try {
         const data = await api(path, { signal: abort.signal });
@@ -148,7 +161,7 @@ export function useApi(path, every = 0, pause = 250) {
         set((/** @type {any} */ old) => ({ ...old, error, loading: false }));
       }
       busy = false;
-      if (stale) soon();
+      if (stale || locked.value) soon();
       else if (every && !abort.signal.aborted) timer = setTimeout(load, document.hidden ? every * 5 : every);
     };
     const soon = () => {
@@ -236,7 +249,9 @@ export function Table({ columns, rows, empty = 'Nothing here.', rowKey = (r) => 
       onClick=${onRow ? () => onRow(r) : undefined} onKeyDown=${
         onRow
           ? (/** @type {KeyboardEvent} */ e) => {
-              if (e.key === 'Enter' && e.target === e.currentTarget) onRow(r);
+              if (e.key !== 'Enter' || e.target !== e.currentTarget) return;
+              onRow(r);
+              follow(/** @type {HTMLElement} */ (e.currentTarget));
             }
           : undefined
       }>

@@ -1,6 +1,6 @@
 // Context: the values of a session, what they are, where they are from and what
 // came of them; look, change, remove.
-import { html, useState, useEffect } from '../lib/html.js';
+import { html, useState, useEffect, useRef } from '../lib/html.js';
 import { api, ask } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link, go, narrow } from '../lib/router.js';
@@ -124,6 +124,10 @@ function Value({ at, whose, session, name, to, back, query, gone, again }) {
   const [over, setOver] = useState(0); // the version that is edited: no other may be lost
   const [wrong, setWrong] = useState('');
   const and = whose ? '&' : '?';
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  useEffect(() => {
+    if (text !== null) box.current?.focus();
+  }, [text === null]);
   const edit = async () => {
     if (data.value.size > 200_000) throw new Error('It is too long to be changed here: use context_add.');
     const answer = await ask(at + whose);
@@ -188,7 +192,7 @@ function Value({ at, whose, session, name, to, back, query, gone, again }) {
         : html`<form class="edit" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
           ${over !== v.version ? html`<p class="notice" role="status"
           data-testid="overtaken">Version ${v.version} was stored meanwhile. What you write was made of version ${over}, and will not be taken: copy it, and edit again.</p>` : null}
-          <label>New value, as JSON <textarea rows="12" data-testid="editor" aria-invalid=${wrong !== ''} value=${text}
+          <label>New value, as JSON <textarea ref=${box} rows="12" data-testid="editor" aria-invalid=${wrong !== ''} value=${text}
           onInput=${(/** @type {any} */ e) => type(e.target.value)}></textarea></label>
       ${wrong ? html`<p role="alert" class="soft">${wrong}</p>` : null}<div class="actions">
       <${Button} class="primary" disabled=${wrong !== ''} onClick=${store} data-testid="store">Store<//> <button type="button"

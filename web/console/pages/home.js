@@ -91,7 +91,9 @@ export function Home() {
       <${Figure} to="plans" testid="halted" n=${runs.data ? halts : '…'}>${halts === 1 ? 'run' : 'runs'} halted<//>
       <${Figure} testid="asked" n=${approvals.data ? asked.length : '…'}>
       ${asked.length === 1 ? 'call waits' : 'calls wait'} for you<//></div>
-    <h2>Needs attention</h2>${calm ? html`<${Empty}>Nothing.<//>` : null}
+    <h2>Needs attention</h2>${calm && all.length ? html`<${Empty}>Nothing.<//>` : null}
+    ${calm && !all.length ? html`<${Empty}>Nothing, but there is no server yet: write one under <code>servers</code> in
+    ${' '}<code>stoa.yaml</code>, and it is started by itself. <${Link} to="tools">The hub's own tools<//> work already.<//>` : null}
     ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose
     />`)}
     <ul class="attention" data-testid="attention">

@@ -1,6 +1,6 @@
 // What came of a call: as a tree, as it came, as a person would read it, and
 // beside another.
-import { html, useState, signal } from '../lib/html.js';
+import { html, useState, useMemo, signal } from '../lib/html.js';
 import { Badge, Copy, bytes, Pre, Scroll } from '../lib/ui.js';
 import { Tree } from '../lib/json.js';
 import { exact } from '../lib/jsontext.js';
@@ -30,12 +30,13 @@ export function good(r) {
 /** @param {{result: Result}} props */
 export function Shown({ result }) {
   const [how, setHow] = useState('tree');
-  const whole = parsed(result.text);
+  // Once for each result: it may be megabytes, and this is drawn again with every key in the form.
+  const { whole, fine } = useMemo(() => ({ whole: parsed(result.text), fine: good(result) }), [result]);
   const other = held.value;
   const ways = ['tree', 'rendered', 'raw', ...(other && other !== result ? ['compare'] : [])];
   const at = ways.includes(how) ? how : 'tree';
   return html`<section class="result" aria-label="Result" data-testid="result" aria-live="polite"><div class="bar">
-    <${Badge} kind=${good(result) ? 'good' : 'bad'}>${good(result) ? 'success' : whole?.code || result.status}<//>
+    <${Badge} kind=${fine ? 'good' : 'bad'}>${fine ? 'success' : whole?.code || result.status}<//>
       <span data-testid="timing">${result.ms < 10 ? result.ms.toFixed(1) : Math.round(result.ms)} ms</span><span class="soft">
       ${bytes(result.text.length)}</span>
       <button type="button" class="small" data-testid="hold" aria-pressed=${other === result} onClick=${() => {

@@ -1,7 +1,7 @@
 // The panel of one tool: what it is, its arguments as a form or as JSON, the
 // call, and what came of it.
 import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
-import { api, ask, locked } from '../lib/api.js';
+import { api, ask, locked, Failure } from '../lib/api.js';
 import { Trouble, useApi, took, Badge, Scroll, many } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Form } from '../lib/form.js';
@@ -13,9 +13,8 @@ import { Risk, Policy } from './tools_risk.js';
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Run({ name, query }) {
   const { data: tool, error, again } = useApi('/api/v1/tools/' + encodeURIComponent(name));
-  if (error) return html`<${Trouble} error=${error} />`;
-  if (!tool) return html`<p class="loading">Loading…</p>`;
-  return html`<h2 class="mono">${tool.name}</h2><p><${Risk} is=${tool.risk} />
+  if (!tool) return error ? html`<${Trouble} error=${error} />` : html`<p class="loading">Loading…</p>`;
+  return html`<${Trouble} error=${error} /><h2 class="mono">${tool.name}</h2><p><${Risk} is=${tool.risk} />
     <${Policy} policy=${tool.policy} /> <span class="soft">
     ${tool.upstream} · ${many(tool.calls, 'call')}${tool.calls ? `, ${tool.failed} failed, about ${took(tool.mean_us)}` : ''}</span></p>
     ${tool.description ? html`<${Scroll} class="description" label="Description">${tool.description}<//>` : null}
@@ -137,8 +136,8 @@ function Panel({ tool, query, called }) {
     ${args.byHand ? html`<${ByHand} args=${args} problems=${problems} />` : html`<${Form} schema=${tool.inputSchema}
     value=${args.value} onChange=${args.edit} problems=${problems}
     references=${tool.references && session ? values.list : undefined} />`}
-    <div class="bar"><button class="primary" data-testid="run" disabled=${!!running || !!args.broken}
-    aria-busy=${!!running}>Run</button>
+    <div class="bar"><button class="primary" data-testid="run" disabled=${!!args.broken}
+    aria-disabled=${!!running} aria-busy=${!!running}>Run</button>
     ${running ? html`<button type="button" data-testid="stop" onClick=${() => running.abort()}>Stop</button>` : null}
       <span class=${problems.length ? 'problem' : 'soft'} data-testid="verdict" role="status">
       ${args.broken ? 'no JSON yet' : problems.length ? `${problems.length} ${problems.length === 1 ? 'thing is' : 'things are'} not as the tool wants it` : 'Ctrl+Enter runs it'}
@@ -211,14 +210,23 @@ function ByHand({ args, problems }) {
 /** Makes the call, and measures it. @param {import('./tools_calls.js').Call} call @param {AbortSignal} signal */
 async function perform(call, signal) {
   const began = performance.now();
-  const response = await fetch(path(call), {
-    method: 'POST',
-    credentials: 'same-origin',
-    headers: { 'Content-Type': 'application/json' },
-    body: call.args,
-    signal,
-  });
-  const text = await response.text();
+  let response, text;
+  try {
+    response = await fetch(path(call), {
+      method: 'POST',
+      credentials: 'same-origin',
+      headers: { 'Content-Type': 'application/json' },
+      body: call.args,
+      signal,
+    });
+    text = await response.text();
+  } catch (e) {
+    if (signal.aborted) throw e;
+    throw new Failure(0, {
+      message: 'the hub was lost before it answered',
+      data: { hint: 'The tool may have run, or may not: look before you call it again.' },
+    });
+  }
   if (response.status === 401) locked.value = true;
   return {
     tool: call.tool,
