@@ -123,6 +123,7 @@ func (b *hostileHub) fill(t *testing.T, file string) {
 	}
 	b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": "up__odd0", "arguments": map[string]any{hostiles[0].text: hostiles[0].text}})))
 	b.refused(t)
+	b.register(t)
 	b.callAll(t)
 	b.api(t, "POST", "/api/tools/up__grow", `{}`)
 	b.fails(t, http.StatusBadGateway, "/api/tools/up__crash", `{}`, `"UPSTREAM_LOST"`)
@@ -301,7 +302,7 @@ func TestConsoleHostile(t *testing.T) {
 	b.waiting(t, "/api/chat", string(mustJSON(map[string]any{"sessionId": "evilask", "text": "call up__asked " + string(mustJSON(map[string]any{allHostile: allHostile}))})))
 	c.visit(t, view{path: "chat/evilask", ready: "document.querySelector('[data-testid=approval]')?.innerText.includes('pwned(1)')", more: "document.querySelector('[data-testid=edit]').click()"})
 	c.harmless(t, "chat/evilask")
-	for _, v := range b.views() {
+	for _, v := range append(b.views(), b.agentViews(t)...) {
 		c.visit(t, v)
 		c.harmless(t, v.path)
 	}

@@ -2,6 +2,8 @@ package hub
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -188,6 +190,20 @@ func (h *Hub) showConfig(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	if err := h.config().Show(&b, true); err != nil {
 		return err
 	}
-	write(w, http.StatusOK, bytes.TrimSpace(b.Bytes()))
+	refused := h.refused.Load()
+	if refused == nil {
+		write(w, http.StatusOK, bytes.TrimSpace(b.Bytes()))
+		return nil
+	}
+	var shown struct {
+		Config  json.RawMessage `json:"config"`
+		Origins json.RawMessage `json:"origins"`
+		Refused []refusal       `json:"refused"`
+	}
+	if err := json.Unmarshal(b.Bytes(), &shown); err != nil {
+		return fmt.Errorf("config: show it: %w", err)
+	}
+	shown.Refused = *refused
+	reply(w, http.StatusOK, shown)
 	return nil
 }

@@ -10,14 +10,15 @@ import (
 
 // pulsePage is how calls did in the last minutes, a number for each step.
 type pulsePage struct {
-	StepMs int64     `json:"stepMs"`
-	End    time.Time `json:"end"` // of the last step
-	Calls  []uint32  `json:"calls"`
-	Failed []uint32  `json:"failed"`
-	P50    []int64   `json:"p50_us"` // half of the calls took no longer; 0 where there were none
-	P95    []int64   `json:"p95_us"`
-	P99    []int64   `json:"p99_us"`
-	Errors int       `json:"errors"` // that were met in the minute that runs
+	StepMs  int64     `json:"stepMs"`
+	End     time.Time `json:"end"` // of the last step
+	Calls   []uint32  `json:"calls"`
+	Failed  []uint32  `json:"failed"`
+	P50     []int64   `json:"p50_us"` // half of the calls took no longer; 0 where there were none
+	P95     []int64   `json:"p95_us"`
+	P99     []int64   `json:"p99_us"`
+	Errors  int       `json:"errors"`            // that were met in the minute that runs
+	Refused int       `json:"refused,omitempty"` // things that are wrong with the config files, which are not in effect
 }
 
 // showPulse tells how many calls were made and how long they took. It is what
@@ -36,6 +37,9 @@ func (h *Hub) showPulse(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		if n := len(g.PerMinute); n > 0 {
 			page.Errors += int(g.PerMinute[n-1])
 		}
+	}
+	if refused := h.refused.Load(); refused != nil {
+		page.Refused = len(*refused)
 	}
 	reply(w, http.StatusOK, page)
 	return nil

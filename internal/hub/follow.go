@@ -106,6 +106,30 @@ func (f *follower) watch() {
 	}
 }
 
+// refusal is why the files of the config, as they are now, are not in effect.
+type refusal struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// refusals are those of an error of a reload; nil if there is none.
+func refusals(err error) *[]refusal {
+	if err == nil {
+		return nil
+	}
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		return &[]refusal{{Text: err.Error(), Hint: fault.Of(err).Advice()}}
+	}
+	all := make([]refusal, len(problems))
+	for i, p := range problems {
+		all[i] = refusal{File: p.File, Line: p.Line, Text: p.Text, Hint: p.Hint}
+	}
+	return &all
+}
+
 // reload reads the config again and puts it into effect.
 func (f *follower) reload() {
 	log := f.log.With(obs.KeyAction, "reload")
@@ -125,6 +149,7 @@ func (f *follower) reload() {
 			log.Debug("config read again, nothing changed")
 		}
 	}
+	f.h.refused.Store(refusals(err))
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
 			log.Warn("config refused", "file", p.File, "line", p.Line, "text", p.Text, "hint", p.Hint)

@@ -79,6 +79,13 @@ func TestFollowFiles(t *testing.T) {
 
 	rewrite(`{"stoa": 1, "servers": {"one": {"comand": "x"}}}`)
 	hubtest.Eventually(t, "the wrong file is refused", func() bool { return strings.Contains(h.Log(), `did you mean`) })
+	told := func(path string) string {
+		_, body := h.Get(path)
+		return string(body)
+	}
+	hubtest.Eventually(t, "who looks at the config is told why", func() bool {
+		return strings.Contains(told("/api/v1/config"), `"refused":[{"file":`) && strings.Contains(told("/api/v1/config"), `did you mean`) && strings.Contains(told("/api/v1/pulse"), `"refused":1`)
+	})
 	rewrite(strings.Replace(text(map[string]any{"two": two}), `{`, `{"store":"nats://127.0.0.1:1",`, 1))
 	hubtest.Eventually(t, "what cannot change is refused", func() bool { return strings.Contains(h.Log(), "store cannot change while the hub runs") })
 	if !offers(c, "one__echo") || !offers(c, "two__echo") || pids(h)["one"] != before {
@@ -87,6 +94,9 @@ func TestFollowFiles(t *testing.T) {
 
 	rewrite(text(map[string]any{"two": two}))
 	hubtest.Eventually(t, "the first is gone", func() bool { return !offers(c, "one__echo") })
+	hubtest.Eventually(t, "nothing is refused any more", func() bool {
+		return !strings.Contains(told("/api/v1/config"), `"refused"`) && !strings.Contains(told("/api/v1/pulse"), `"refused"`)
+	})
 }
 
 func TestFollowSignal(t *testing.T) {

@@ -100,6 +100,7 @@ type Hub struct {
 	leases leases
 
 	current   atomic.Pointer[config.Config] // since the first reload
+	refused   atomic.Pointer[[]refusal]     // what is wrong with the files as they are now; nil: nothing
 	reloading sync.Mutex
 	polls     atomic.Int32 // requests that wait for events
 	attending atomic.Int32 // requests that wait for approvals

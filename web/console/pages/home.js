@@ -1,5 +1,5 @@
 // Home: what needs somebody, and how the hub does.
-import { html, useEffect, useMemo } from '../lib/html.js';
+import { html, useEffect, useMemo, useState } from '../lib/html.js';
 import { api } from '../lib/api.js';
 import { listen } from '../lib/events.js';
 import { Link } from '../lib/router.js';
@@ -73,16 +73,23 @@ export function Home() {
   /** @type {any[]} */ const still = runs.data?.runs || [];
   const halts = runs.data?.total ?? 0;
   const asked = approvals.data?.approvals || [];
-  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length;
+  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length && !pulse.data?.refused;
   const more = bad.more + open.more + halts - still.length + Math.max(0, asked.length - most);
+  // Somebody else was first: the question goes, and what became of it has to be said elsewhere.
+  const [late, setLate] = useState(/** @type {any} */ (null));
   const decide = (/** @type {any} */ a) => async (/** @type {any} */ body) => {
+    setLate(null);
     try {
       await api('/api/v1/approvals/' + encodeURIComponent(a.id), { method: 'POST', body });
+    } catch (err) {
+      if (/** @type {any} */ (err).status !== 404) throw err;
+      setLate({ message: `${a.tool}: your decision came too late`, hint: /** @type {any} */ (err).message });
     } finally {
       approvals.again();
     }
   };
   return html`<${Page} title="Home"><${Trouble} error=${servers.error || runs.error || pulse.error || approvals.error} />
+    <${Trouble} error=${late} />
     <div class="cards figures">
       <${Figure} to="servers" testid="up"
         n=${servers.data ? `${all.filter((s) => s.state === 'connected').length} of ${all.length}` : '…'}>servers connected<//>
@@ -97,6 +104,8 @@ export function Home() {
     ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose
     />`)}
     <ul class="attention" data-testid="attention">
+      ${pulse.data?.refused ? html`<li key="refused"><${Badge} kind="bad">config<//> <${Link} to="settings"
+      data-testid="refused">A file of the config<//> was changed and is wrong: the hub goes on with what it had.</li>` : null}
       ${bad.shown.map((s) => html`<li key=${'s' + s.name}>
       <${State} is=${s.state} /> <${Link} to=${'servers/' + encodeURIComponent(s.name)} data-testid=${'bad-' + s.name}>${s.name}
       <//> ${s.error || s.health.map((/** @type {any} */ x) => x.text).join('; ')}</li>`)}

@@ -50,6 +50,13 @@ export function Settings({ query }) {
     <${Trouble} error=${error} /><p
     class="soft">This is the config in effect. A change of its file is taken up by itself; secrets are never shown.</p>
     ${
+      data?.refused
+        ? html`<div class="trouble" role="alert" data-testid="refused"><strong>The file was changed, and is not taken up</strong>
+          ${data.refused.map((/** @type {any} */ p) => html`<span>
+          ${p.file ? p.file + (p.line ? ':' + p.line : '') + ': ' : ''}${p.text}${p.hint ? '; ' + p.hint : ''}</span>`)}</div>`
+        : null
+    }
+    ${
       data
         ? html`<${Table} rows=${rows} empty="No setting is like that." columns=${[
             { title: 'Setting', render: (/** @type {any} */ r) => html`<code><${Parts} text=${r.name} /></code>` },
