@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -118,17 +119,28 @@ func (k *Tasks) tell() {
 		k.ears.dirty = map[*task.Task]bool{}
 		k.ears.mu.Unlock()
 		for t := range dirty {
-			d, err := t.Detail(k.ctx)
-			if err != nil {
-				continue // tasks/get says what is wrong
-			}
-			params := append(append([]byte{'{'}, d.JSON(true)...), '}')
-			k.ears.mu.Lock()
-			for l := range k.ears.own[t.ID()] {
-				l.Deliver(mcp.NoteTask, params)
-			}
-			k.ears.mu.Unlock()
+			k.tellOf(t)
 		}
+	}
+}
+
+// tellOf tells listeners how one task stands. One that makes the hub stumble
+// costs them that.
+func (k *Tasks) tellOf(t *task.Task) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = obs.Stumbled(k.opts.Logger, p, "telling of a task stumbled", obs.KeyTask, t.ID())
+		}
+	}()
+	d, err := t.Detail(k.ctx)
+	if err != nil {
+		return // tasks/get says what is wrong
+	}
+	params := append(append([]byte{'{'}, d.JSON(true)...), '}')
+	k.ears.mu.Lock()
+	defer k.ears.mu.Unlock()
+	for l := range k.ears.own[t.ID()] {
+		l.Deliver(mcp.NoteTask, params)
 	}
 }
 

@@ -3,8 +3,6 @@ package call
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -83,11 +81,8 @@ func kindOf(out task.Outcome) (kind string) {
 func (k *Tasks) guarded(ctx context.Context, c *Call) (resp mcp.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			f := fault.New(fault.Internal, c.Upstream.Name(), "the call stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-			if k.opts.Logger != nil {
-				k.opts.Logger.Error("a call stumbled", obs.KeyUpstream, c.Upstream.Name(), obs.KeyErr, f.Err)
-			}
-			resp, err = mcp.Response{}, f
+			name := c.Upstream.Name()
+			resp, err = mcp.Response{}, fault.New(fault.Internal, name, "the call stumbled").Because(obs.Stumbled(k.opts.Logger, p, "a call stumbled", obs.KeyUpstream, name))
 		}
 	}()
 	return k.door.Do(ctx, c)

@@ -86,7 +86,7 @@ func (t *turn) guide(ctx context.Context, set *toolset, prompts [][]byte) string
 			continue
 		}
 		wg.Go(func() {
-			texts[i], missed[i] = t.guideOf(ctx, server, name, def, tools[server])
+			texts[i], missed[i] = t.guided(ctx, server, name, def, tools[server])
 		})
 	}
 	wg.Wait()
@@ -127,6 +127,19 @@ func (p prompted) of(server string) (string, []byte) {
 		return name, def
 	}
 	return "", nil
+}
+
+// guided is guideOf on a goroutine that nobody else guards: what a server says
+// of its tools must not take the hub down.
+func (t *turn) guided(ctx context.Context, server, name string, def []byte, tools []*Tool) (text string, missed bool) {
+	var err error
+	defer func() {
+		if err != nil {
+			text, missed = fallback(server, tools), true
+		}
+	}()
+	defer t.caught(&err)
+	return t.guideOf(ctx, server, name, def, tools)
 }
 
 // guideOf returns what one server says, and whether it could not be asked.

@@ -86,6 +86,7 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return nil // the client has been told
 	}
+	defer caught(a.opts.Logger, l)
 	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{Who: who}}
 	if chain := r.Header.Get(ailumina.HeaderChain); a.opts.Signed != nil && a.opts.Signed(chain) {
 		c.from.Chain = chain

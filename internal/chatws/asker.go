@@ -46,6 +46,7 @@ func (c *asker) serve() {
 	wg.Go(func() {
 		defer cancel() // nobody waits for the answer any more
 		defer close(frames)
+		defer caught(c.opts.Logger, c.link)
 		if errors.Is(c.read(frames, quit), io.ErrShortBuffer) {
 			code, reason = websocket.StatusMessageTooBig, c.tooLong()
 		}

@@ -1,10 +1,9 @@
 package chatws
 
 import (
-	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/pace"
 )
 
@@ -49,11 +49,7 @@ func (h *Host) Socket(w http.ResponseWriter, r *http.Request, who *auth.Principa
 func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, leave func()) {
 	defer leave()
 	defer l.cut() // also if something panics
-	defer func() {
-		if p := recover(); p != nil {
-			h.opts.Logger.Error("a socket of the chat stumbled", "action", "serve", "err", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-	}()
+	defer caught(h.opts.Logger, l)
 	s := &socket{h: h, l: l, who: who}
 	now := time.Now()
 	s.messages, s.others = pace.New(h.opts.Rate, h.opts.Burst, now), pace.New(otherRate, otherBurst, now)
@@ -66,6 +62,15 @@ func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, leave func())
 		return
 	}
 	s.serve()
+}
+
+// caught, deferred, cuts a client off where serving it panics: it comes again,
+// and the rest of the hub works on.
+func caught(log *slog.Logger, l *link) {
+	if p := recover(); p != nil {
+		_ = obs.Stumbled(log, p, "a socket of the chat stumbled", obs.KeyAction, "serve")
+		l.cut()
+	}
 }
 
 // enter finds the conversation and greets the client.

@@ -110,6 +110,7 @@ func (s *socket) serve() {
 	tailed := make(chan struct{})
 	wg.Go(func() {
 		defer close(tailed)
+		defer caught(s.h.opts.Logger, s.l)
 		s.tail(ctx)
 	})
 	left := make(chan struct{})

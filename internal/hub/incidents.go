@@ -27,7 +27,7 @@ func (h *Hub) openEvents() {
 	h.book = incident.New(incident.Options{Events: h.events, Hide: h.logs.Hidden})
 	h.logs.Tap(h.troubled)
 	h.opened(func() { h.logs.Tap(nil) })
-	h.viewers = viewer.New(h.events, viewer.Options{})
+	h.viewers = viewer.New(h.events, viewer.Options{Logger: h.logger("viewer")})
 	h.exchanges = exchange.New(h.hidden)
 	h.exchanges.Switch(h.cfg.Console.Exchanges)
 	h.opened(h.viewers.Close)

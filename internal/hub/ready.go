@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -87,8 +88,14 @@ func (h *Hub) look(ctx context.Context) report {
 	return rep
 }
 
-func (h *Hub) lookAt(ctx context.Context, client *mcp.Client, s upstream.Status) agentRow {
-	row := agentRow{Name: s.Name, State: string(s.State), Eras: s.Eras, Stale: s.Stale, Tools: s.Tools, Reason: s.Error}
+func (h *Hub) lookAt(ctx context.Context, client *mcp.Client, s upstream.Status) (row agentRow) {
+	defer func() { // nobody else guards the goroutine
+		if p := recover(); p != nil {
+			_ = obs.Stumbled(h.log, p, "a look at an upstream stumbled", obs.KeyUpstream, s.Name)
+			row.List.Error = "the look made the hub stumble"
+		}
+	}()
+	row = agentRow{Name: s.Name, State: string(s.State), Eras: s.Eras, Stale: s.Stale, Tools: s.Tools, Reason: s.Error}
 	if s.State != upstream.Connected {
 		// A look must not start what is at rest, nor wait for what is broken.
 		row.List.Error = "not connected"

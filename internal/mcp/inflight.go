@@ -268,7 +268,7 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 	}
 	registered := make(chan struct{})
 	cancel, ok := on.spawn(func(ctx context.Context) {
-		resp, err := on.put(ctx, what, method, params)
+		resp, err := f.put(ctx, on, what, method, params)
 		<-registered
 		f.mu.Lock()
 		delete(f.asks, string(id))

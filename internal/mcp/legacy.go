@@ -67,6 +67,14 @@ func relayNote(ctx context.Context, h Handler, c *Client, m *wire.Message) {
 	resp.Release()
 }
 
+// relay passes a notification of a legacy client on.
+func (p *pipe) relay(ctx context.Context, m *wire.Message) {
+	defer p.caught(nil, nil, false)
+	if p.legacy != nil && m.Method != noteInitialized {
+		relayNote(ctx, p.h, p.legacy, m)
+	}
+}
+
 func (x *exchange) initialize(s *session) {
 	if s != nil {
 		x.refuse(false, fault.New(fault.InvalidRequest, "initialize", "the session is initialised already; send no Mcp-Session-Id to get a new one"))

@@ -181,9 +181,7 @@ func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 		p.calls.cancel(m)
 	case m.IsNotification():
 		p.heard(m)
-		if p.legacy != nil && m.Method != noteInitialized {
-			relayNote(ctx, p.h, p.legacy, m)
-		}
+		p.relay(ctx, m)
 	case in != nil && (modern || m.Method == "initialize"):
 		p.refuse(in, m, nil, notInBatch(m.Method))
 	case m.Method == "initialize" && !modern:
@@ -196,6 +194,7 @@ func (p *pipe) one(ctx context.Context, line []byte, in *slot) error {
 }
 
 func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
+	defer p.caught(nil, m.ID, false)
 	if p.legacy != nil {
 		p.refuse(nil, m, nil, fault.New(fault.InvalidRequest, "initialize", "the connection is initialised already"))
 		return
@@ -216,7 +215,10 @@ func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 		var out outbox
 		p.listener = &Listener{Client: client, Session: p.asked(m).Session, Filter: Everything, Deliver: out.put}
 		p.stop = p.h.Attach(p.listener)
-		p.wg.Go(func() { p.follow(ctx, &out, p.told.plain(p.listener)) })
+		p.wg.Go(func() {
+			defer p.caught(nil, nil, false)
+			p.follow(ctx, &out, p.told.plain(p.listener))
+		})
 	}
 	p.respond(nil, m.ID, false, resp, err)
 }
@@ -247,6 +249,7 @@ func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, in *slot
 			defer free()
 			defer cancel(nil)
 			defer p.calls.remove(m.ID)
+			defer p.caught(in, m.ID, modern)
 			p.listen(ctx, m, client)
 		})
 		return nil
@@ -269,6 +272,7 @@ func (p *pipe) start(ctx context.Context, m *wire.Message, modern bool, in *slot
 		select {
 		case p.slots <- struct{}{}:
 			defer func() { <-p.slots }()
+			defer p.caught(in, m.ID, modern)
 			p.run(ctx, m, client, in)
 		case <-ctx.Done():
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -249,18 +248,6 @@ func (c *PipeConn) read(in frames) {
 			continue
 		}
 		c.take(&m, line)
-	}
-}
-
-// stumbled makes the end of the connection of a panic: what a server sends must
-// not take the hub down.
-func (c *PipeConn) stumbled() {
-	if c.flight.opts.Panicked == nil {
-		return
-	}
-	if v := recover(); v != nil {
-		c.flight.opts.Panicked(v, debug.Stack())
-		c.shut(fmt.Errorf("%w: what the server sent made the hub stumble", ErrLost))
 	}
 }
 

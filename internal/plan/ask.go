@@ -34,6 +34,7 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 	r.busy[at{d.Step, d.Item}] = cancel
 	calls.Go(func() {
 		defer cancel()
+		defer r.caught(d)
 		dec, err := r.of.o.Desk.Ask(askCtx, a, func(a policy.Approval) { r.noted(askCtx, d, a.ID) })
 		r.decided(ctx, d, dec, err)
 	})
@@ -54,11 +55,7 @@ func (r *Run) decided(ctx context.Context, d Do, dec policy.Decision, err error)
 	if !stopping {
 		_ = r.until(ctx, func() error { return r.decide(ctx, d, dec, err) }) // else it is asked again
 	}
-	r.mu.Lock()
-	delete(r.busy, at{d.Step, d.Item})
-	r.announce()
-	r.mu.Unlock()
-	r.poke()
+	r.leaveBusy(d)
 }
 
 // decide is decided, once. r.mu is held.
@@ -86,9 +83,7 @@ func (r *Run) decide(ctx context.Context, d Do, dec policy.Decision, failed erro
 // called with r.mu held.
 func (r *Run) until(ctx context.Context, do func() error) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		r.mu.Lock()
-		err := do()
-		r.mu.Unlock()
+		err := r.locked(do)
 		switch {
 		case errors.Is(err, errStale):
 			continue

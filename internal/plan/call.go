@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +56,7 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	face := r.of.o.Face(r.state.Created.Session)
 	calls.Go(func() {
 		defer cancel()
+		defer r.caught(d)
 		callCtx, span := r.of.o.Tracer.Start(callCtx, "step "+d.Step, obs.Parent{}, "stoa.run", r.id, "stoa.step", d.Step, "stoa.session", req.Asked.Session)
 		resp, err := r.handle(callCtx, face, req)
 		out := outcome(resp, err)
@@ -72,12 +72,36 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 func (r *Run) handle(ctx context.Context, face mcp.Handler, req *mcp.Request) (resp mcp.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			f := fault.New(fault.Internal, r.id, "the call stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-			r.of.o.Logger.Error("a call of a run stumbled", "run", r.id, "err", f.Err)
-			resp, err = mcp.Response{}, f
+			resp, err = mcp.Response{}, fault.New(fault.Internal, r.id, "the call stumbled").Because(obs.Stumbled(r.of.o.Logger, p, "a call of a run stumbled", obs.KeyRun, r.id))
 		}
 	}()
 	return face.Handle(ctx, req)
+}
+
+// caught, deferred by what makes a call or asks a person, makes an end of it
+// where it stumbled. What is not recorded then is as if the hub had ended: the
+// call is made again if it may be, else the run says that nobody knows.
+func (r *Run) caught(d Do) {
+	if p := recover(); p != nil {
+		_ = obs.Stumbled(r.of.o.Logger, p, "a step of a run stumbled", obs.KeyRun, r.id, obs.KeyStep, d.Step)
+		r.leaveBusy(d)
+	}
+}
+
+// leaveBusy says that a call or a question is not under way any more.
+func (r *Run) leaveBusy(d Do) {
+	r.mu.Lock()
+	delete(r.busy, at{d.Step, d.Item})
+	r.announce()
+	r.mu.Unlock()
+	r.poke()
+}
+
+// locked does something with r.mu held, and gives it free whatever happens.
+func (r *Run) locked(do func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return do()
 }
 
 // refuse records that a call could not be made. It must have begun to have
@@ -208,21 +232,16 @@ func (r *Run) finish(ctx context.Context, d Do, out result) {
 		if ctx.Err() != nil && out.failure == nil {
 			keep, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		}
-		r.mu.Lock()
-		err := r.settle(keep, d, out)
+		err := r.locked(func() error { return r.settle(keep, d, out) })
 		cancel()
 		stale := errors.Is(err, errStale)
 		if err != nil && !stale && ctx.Err() == nil {
 			r.of.o.Logger.Warn("what came of a call cannot be recorded for now", "run", r.id, "step", d.Step, "err", err)
 		}
 		if err == nil || !stale && (ctx.Err() != nil || errors.Is(err, errTaken) || errors.Is(err, errGone) || fault.Is(err, fault.InvalidArguments)) {
-			delete(r.busy, at{d.Step, d.Item})
-			r.announce()
-			r.mu.Unlock()
-			r.poke()
+			r.leaveBusy(d)
 			return
 		}
-		r.mu.Unlock()
 		if stale {
 			continue
 		}

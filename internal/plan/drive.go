@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // drive starts to drive a run, unless that is being done.
@@ -48,7 +48,7 @@ func (r *Run) drive(ctx context.Context) {
 func (r *Run) guarded(ctx context.Context) (later bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.of.o.Logger.Error("a run stumbled", "run", r.id, "err", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			_ = obs.Stumbled(r.of.o.Logger, p, "a run stumbled", obs.KeyRun, r.id)
 			later = false
 		}
 	}()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 )
@@ -37,12 +38,24 @@ func (r *Runs) Resume() {
 // What this hub wrote itself is known by then.
 func (r *Runs) tail() {
 	err := r.disk.log.Tail(r.going, "", r.last+1, func(e store.Entry) error {
-		r.heard(r.going, e)
+		r.hear(r.going, e)
 		return nil
 	})
 	if err != nil && r.going.Err() == nil && !errors.Is(err, store.ErrClosed) {
 		r.o.Logger.Error("what other hubs do with runs is not known any more", "err", err)
 	}
+}
+
+// hear is heard, of which one entry must not take the hub down: the run is as it
+// was, and read again when something else is heard of it.
+func (r *Runs) hear(ctx context.Context, e store.Entry) {
+	defer func() {
+		if p := recover(); p != nil {
+			_, id := split(e.Subject)
+			_ = obs.Stumbled(r.o.Logger, p, "what was written of a run made the hub stumble", obs.KeyRun, id)
+		}
+	}()
+	r.heard(ctx, e)
 }
 
 // heard takes in one entry of a journal.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/plan"
@@ -78,4 +79,61 @@ func TestPanicOfADriver(t *testing.T) {
 		}
 		return run.Summary().Status == plan.Finished
 	})
+}
+
+// Where recording what came of a call panics the run goes on from what is in its
+// journal, and nobody who looks at it has to wait for ever.
+func TestPanicOfARecord(t *testing.T) {
+	s, log, bad := newStage(t), &logbook.Book{}, &atomic.Bool{}
+	o := s.options()
+	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	o.Events = event.New(0)
+	o.Events.Hear(func(r *event.Record) {
+		if r.Type == "step.done" && bad.Swap(false) {
+			panic("not that result")
+		}
+	})
+	runs, err := plan.Open(t.Context(), nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runs.Close)
+	s.runs = runs
+	bad.Store(true)
+	v := s.wait(s.start(`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"echo","after":["a"]}]}`))
+	if v.Status != plan.Finished || bad.Load() {
+		t.Errorf("%+v", v)
+	}
+	if got := log.String(); !strings.Contains(got, "not that result") || !strings.Contains(got, "panic_test.go") || !strings.Contains(got, `"step":"a"`) {
+		t.Errorf("it is not told with its stack: %s", got)
+	}
+}
+
+// What one hub writes of a run and makes another panic costs the other that
+// entry: it still follows.
+func TestPanicOfAFollower(t *testing.T) {
+	s, log, bad := newStage(t), &logbook.Book{}, &atomic.Bool{}
+	o := s.options()
+	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	o.Events = event.New(0)
+	o.Events.Hear(func(r *event.Record) {
+		if r.Type == "step.done" && bad.Swap(false) {
+			panic("not what they wrote")
+		}
+	})
+	other, err := plan.Open(t.Context(), s.store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	other.Resume()
+	bad.Store(true)
+	s.wait(s.start(`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"echo","after":["a"]}]}`))
+	s.until("the other hub knows that it is over", func() bool {
+		all := other.Of(s.who.Name, "test")
+		return len(all) == 1 && all[0].Summary().Status == plan.Finished
+	})
+	if got := log.String(); bad.Load() || !strings.Contains(got, "not what they wrote") || !strings.Contains(got, "panic_test.go") {
+		t.Errorf("it is not told with its stack: %s", got)
+	}
 }

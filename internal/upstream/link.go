@@ -125,7 +125,8 @@ func (u *Upstream) dial(ctx context.Context, k key, caps []byte) (*link, error) 
 	return &link{key: k, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
 }
 
-func (u *Upstream) shake(ctx context.Context, conn mcp.Conn, era mcp.Era, caps []byte) (*mcp.Hello, error) {
+func (u *Upstream) shake(ctx context.Context, conn mcp.Conn, era mcp.Era, caps []byte) (_ *mcp.Hello, err error) {
+	defer u.caught(&err) // here, where the connection is closed that it was about
 	if era == mcp.Modern {
 		ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
 		defer cancel()

@@ -137,7 +137,10 @@ func (u *Upstream) Settle(ctx context.Context) {
 
 var capabilityOf = [4]string{"tools", "prompts", "resources", "resources"}
 
-func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) error {
+// load reads lists. What they hold is foreign: a mistake in reading it leaves
+// what was known before.
+func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error) {
+	defer u.caught(&err)
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*u.opts.Timeout, fmt.Errorf("listing took longer than %v", 2*u.opts.Timeout))
 	defer cancel()
 	// One at a time: what was read first must not be put last.

@@ -176,7 +176,7 @@ func (u *Upstream) begin(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Resp
 	}
 	u.wg.Go(func() {
 		defer cancel(nil)
-		p.resp, p.err = u.once(call, own, c)
+		p.resp, p.err = u.guarded(call, own, c)
 		if call.Err() != nil && p.err == nil {
 			// What a server says to a question that was taken back with the call.
 			p.resp.Release()
@@ -186,6 +186,12 @@ func (u *Upstream) begin(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Resp
 	})
 	u.mu.Unlock()
 	return u.await(ctx, p, own)
+}
+
+// guarded is once on a goroutine that nobody else guards.
+func (u *Upstream) guarded(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.Response, err error) {
+	defer u.caught(&err)
+	return u.once(ctx, o, c)
 }
 
 // await waits for the outcome of a call: its end, or a question.

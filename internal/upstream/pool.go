@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // Pool holds the upstreams and bounds their connections.
@@ -106,11 +107,27 @@ func (u *Upstream) tellOf(ctx context.Context, conn mcp.Conn, o *mcp.Outgoing) (
 	if u.pool.onAsk != nil {
 		done = u.pool.onAsk(u.opts.Name, o)
 	}
-	resp, err := conn.Call(ctx, o)
+	resp, err := u.reach(ctx, conn, o)
 	if done != nil {
 		done(resp, err)
 	}
 	return resp, err
+}
+
+// reach sends a request of the hub's own. What the server says meanwhile is read
+// on this goroutine, which nobody else guards: a mistake in that costs the
+// request; if it was to listen, another one follows.
+func (u *Upstream) reach(ctx context.Context, conn mcp.Conn, o *mcp.Outgoing) (_ mcp.Response, err error) {
+	defer u.caught(&err)
+	return conn.Call(ctx, o)
+}
+
+// caught, deferred, makes an error of a panic.
+func (u *Upstream) caught(err *error) {
+	if p := recover(); p != nil {
+		_ = obs.Stumbled(u.opts.Logger, p, "an upstream made the hub stumble", obs.KeyUpstream, u.opts.Name)
+		*err = fault.New(fault.Internal, u.opts.Name, "what the server said made the hub stumble") // people see it: no stack
+	}
 }
 
 // Hear makes f be called with each notification of an upstream that belongs to

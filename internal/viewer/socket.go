@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/pace"
 )
 
@@ -29,6 +31,8 @@ type Options struct {
 	Pause time.Duration // between two looks, so that a busy hub is not asked for each record; 0 means 50 ms
 	Batch int           // records of one look; 0 means 200
 	Enter float64       // that may come in a second, once as many have come as may watch; 0 means 10
+
+	Logger *slog.Logger // nil discards
 }
 
 func (o *Options) defaults() {
@@ -191,7 +195,12 @@ type beat struct {
 func (v *socket) serve() {
 	ctx, gone := context.WithCancel(context.Background())
 	v.g.wg.Go(func() {
-		defer gone()
+		defer gone() // with whom the viewer goes
+		defer func() {
+			if p := recover(); p != nil {
+				_ = obs.Stumbled(v.g.opts.Logger, p, "what a viewer said made the hub stumble", obs.KeyAction, "watch")
+			}
+		}()
 		v.passOver(ctx)
 	})
 	// One who takes nothing must not hold up the hub when it stops.
@@ -290,56 +299,6 @@ func (v *socket) send(ctx context.Context) (more <-chan struct{}, err error) {
 		return nil, err
 	}
 	return more, f.flush(ctx)
-}
-
-// maxFrame is how long a frame of several records may become before another is
-// begun.
-const maxFrame = 64 << 10
-
-const batchHead, batchTail = `{"type":"batch","events":[`, `]}`
-
-// bundle is what is sent next: one record, or several if the viewer wants that.
-type bundle struct {
-	of *socket
-	b  []byte // batchHead and the records
-	n  int    // of them
-}
-
-// add puts a record into the bundle, which may send those before it.
-func (f *bundle) add(ctx context.Context, r *event.Record) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return nil // what cannot be told is passed over, and the rest is not held up
-	}
-	if !f.of.batch {
-		return f.of.write(ctx, b)
-	}
-	if f.n > 0 && len(f.b)+len(b) > maxFrame {
-		if err := f.flush(ctx); err != nil {
-			return err
-		}
-	}
-	if f.n == 0 {
-		f.b = append(f.b[:0], batchHead...)
-	} else {
-		f.b = append(f.b, ',')
-	}
-	f.b = append(f.b, b...)
-	f.n++
-	return nil
-}
-
-// flush sends what the bundle has.
-func (f *bundle) flush(ctx context.Context) error {
-	n := f.n
-	f.n = 0
-	switch n {
-	case 0:
-		return nil
-	case 1:
-		return f.of.write(ctx, f.b[len(batchHead):])
-	}
-	return f.of.write(ctx, append(f.b, batchTail...))
 }
 
 // say sends something else as a frame.
