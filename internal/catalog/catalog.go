@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,7 @@ type Catalog struct {
 	pending  map[string]*Change
 	timer    *time.Timer
 	closed   bool
+	panicked func(v any, stack []byte)
 }
 
 // New returns an empty catalogue. Changes that come within delay of each other
@@ -216,10 +218,31 @@ func (c *Catalog) tell() {
 	for _, w := range c.watchers {
 		watchers = append(watchers, w)
 	}
+	panicked := c.panicked
 	c.mu.Unlock()
 	for _, w := range watchers {
-		w(changes)
+		guarded(w, changes, panicked)
 	}
+}
+
+// guarded tells one watcher. What changed is what servers say of themselves, and
+// the goroutine is a timer's: a mistake costs that watcher the news.
+func guarded(w func([]Change), changes []Change, panicked func(any, []byte)) {
+	if panicked != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				panicked(v, debug.Stack())
+			}
+		}()
+	}
+	w(changes)
+}
+
+// Panicked makes f be told of watchers that panic. Without it a panic goes on.
+func (c *Catalog) Panicked(f func(v any, stack []byte)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.panicked = f
 }
 
 // Watch calls f with changes until stop is called. f must not block.

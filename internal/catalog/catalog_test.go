@@ -336,3 +336,29 @@ func TestDefinitionsByEra(t *testing.T) {
 		t.Errorf("a plain tool differs by era: %v", err)
 	}
 }
+
+// A watcher that panics costs itself the news: the others are told, and it is
+// told of the next change.
+func TestWatcherThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(time.Millisecond)
+		defer c.Close()
+		var told []string
+		c.Panicked(func(v any, stack []byte) { told = append(told, v.(string)+string(stack)) })
+		bad, good := 0, 0
+		c.Watch(func([]Change) {
+			if bad++; bad == 1 {
+				panic("not that list")
+			}
+		})
+		c.Watch(func([]Change) { good++ })
+		for range 2 {
+			c.Put("u", &Lists{}, Which{Tools: true})
+			<-time.After(10 * time.Millisecond)
+			synctest.Wait()
+		}
+		if bad != 2 || good != 2 || len(told) != 1 || !strings.HasPrefix(told[0], "not that list") || !strings.Contains(told[0], "catalog_test.go") {
+			t.Errorf("told %d and %d times, of panics %q", bad, good, told)
+		}
+	})
+}

@@ -177,6 +177,9 @@ func (h *Hub) openDomain(Options) error {
 		key = []byte(h.data.key)
 	}
 	h.cat = catalog.New(50 * time.Millisecond)
+	h.cat.Panicked(func(v any, stack []byte) {
+		h.log.Error("telling of a new list stumbled", obs.KeyAction, "list", obs.KeyErr, v, "stack", string(stack))
+	})
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
 	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
