@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,9 +207,12 @@ func TestPipeConnAttribution(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var refused, told []string
+				var mu sync.Mutex // calls that are taken back tell of that, each by itself
 				c, f := pipeTo(t, ConnOptions{
 					Refused: func(method string) { refused = append(refused, method) },
 					Aside: func(a Aside) {
+						mu.Lock()
+						defer mu.Unlock()
 						told = append(told, fmt.Sprintf("%s %v %v", a.Method, a.Sent, bytes.Contains(a.Answer, []byte(`"code"`))))
 					},
 				}, nil)
@@ -233,9 +237,11 @@ func TestPipeConnAttribution(t *testing.T) {
 				if tc.answer {
 					want = want[1:] // the client answers, and that belongs to its call
 				}
+				mu.Lock()
 				if !slices.Equal(told, want) {
 					t.Errorf("told of %q", told)
 				}
+				mu.Unlock()
 				cancel()
 				f.hangUp()
 				for _, call := range calls {
