@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,12 +23,15 @@ const chunkSize = MaxEntry
 
 // Blobs holds large values, each by its owner and the SHA-256 of its content.
 //
-// A blob of one chunk is one message. A larger one is its chunks and then, as
-// the last message of its subject, the list of their sequences; so a blob is
-// there if and only if its subject ends with such a message, and one whose
-// writer died is not there.
+// A blob of one chunk is one message. A larger one is its chunks, on a subject
+// of whoever writes them, and then, as the last message of the blob's own
+// subject, the list of their sequences; so a blob is there if and only if its
+// subject ends with such a message, and one whose writer died is not there. Two
+// that write the same do not touch each other's chunks: the second to end finds
+// the blob there and removes its own.
 type Blobs struct {
-	l *Log
+	l         *Log
+	abandoned time.Duration
 
 	mu      sync.Mutex
 	writing map[string]chan struct{} // subjects being written by this process; closed when done
@@ -39,7 +44,7 @@ func (s *Store) Blobs(ctx context.Context, name string) (*Blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Blobs{l: l, writing: map[string]chan struct{}{}}, nil
+	return &Blobs{l: l, abandoned: abandoned, writing: map[string]chan struct{}{}}, nil
 }
 
 func (b *Blobs) subject(owner, hash string) (string, error) {
@@ -116,58 +121,105 @@ func (b *Blobs) claim(ctx context.Context, subject string) (done func(), err err
 }
 
 // headerBlob marks the message that completes a blob, with the blob's size.
-// Chunks have it too, saying that they are parts.
+// Chunks have it too, saying that they are parts. headerParts says that the
+// message lists chunks, and where they are: below the blob's subject, or, in the
+// way of old, on it.
 const (
 	headerBlob  = "Stoa-Blob"
 	headerParts = "Stoa-Parts"
 	part        = "part"
+	partsHere   = "1"
 )
 
 func (b *Blobs) write(ctx context.Context, subject string, r io.ReadSeeker, size int64) error {
-	_, err := b.complete(ctx, subject)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	// What a writer that died has left.
-	if _, err := b.l.Last(ctx, subject); err == nil {
-		if err := b.l.Purge(ctx, subject); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, ErrNotFound) {
+	there, last, err := b.look(ctx, subject)
+	if there != nil || err != nil {
 		return err
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	var last uint64
-	var seqs []byte
-	buf := make([]byte, min(size, chunkSize))
-	for left := size; size > chunkSize && left > 0; left -= int64(len(buf)) {
-		buf = buf[:min(left, chunkSize)]
-		if _, err := io.ReadFull(r, buf); err != nil {
+	header := nats.Header{headerBlob: {strconv.FormatInt(size, 10)}}
+	if size <= chunkSize {
+		data := make([]byte, size)
+		if _, err := io.ReadFull(r, data); err != nil {
 			return err
 		}
-		seq, err := b.append(ctx, subject, buf, last, nats.Header{headerBlob: {part}})
+		_, err := b.append(ctx, subject, data, last, header)
+		return err
+	}
+	if last, err = b.clear(ctx, subject, last); err != nil {
+		return err
+	}
+	own := strings.ToLower(rand.Text())
+	at := subject + "." + own
+	seqs, err := b.chunks(ctx, at, r, size)
+	if err != nil {
+		b.forget(ctx, at)
+		return err
+	}
+	header.Set(headerParts, own)
+	_, err = b.append(ctx, subject, seqs, last, header)
+	if _, ok := errors.AsType[*Conflict](err); !ok {
+		return err // if it is not known whether it was stored, the chunks may be needed
+	}
+	switch there, _, again := b.look(ctx, subject); {
+	case again != nil:
+	case there != nil && there.at == at:
+		return nil // it was stored, and only the answer lost
+	default:
+		b.forget(ctx, at)
+	}
+	return err
+}
+
+// chunks writes the chunks of a blob and returns the list of their sequences.
+func (b *Blobs) chunks(ctx context.Context, at string, r io.Reader, size int64) (seqs []byte, err error) {
+	var last uint64
+	buf := make([]byte, chunkSize)
+	for left := size; left > 0; left -= int64(len(buf)) {
+		buf = buf[:min(left, chunkSize)]
+		if _, err := io.ReadFull(r, buf); err != nil {
+			return nil, err
+		}
+		seq, err := b.append(ctx, at, buf, last, nats.Header{headerBlob: {part}})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		seqs = binary.AppendUvarint(seqs, seq-last)
 		last = seq
 	}
-	header := nats.Header{headerBlob: {strconv.FormatInt(size, 10)}}
-	if size > chunkSize {
-		header.Set(headerParts, "1")
-	} else {
-		if _, err := io.ReadFull(r, buf); err != nil {
-			return err
-		}
-		seqs = buf
+	return seqs, nil
+}
+
+// abandoned is how old the last chunk is of somebody who does not write any
+// more.
+const abandoned = time.Minute
+
+// clear removes chunks that writers left who died, so that they do not pile up
+// where a blob is tried again and again. One who only slept must not complete a
+// blob whose chunks are gone: its place is taken first. It returns what the
+// message that completes the blob is to follow.
+func (b *Blobs) clear(ctx context.Context, subject string, last uint64) (uint64, error) {
+	e, err := b.l.Last(ctx, subject+".*")
+	if errors.Is(err, ErrNotFound) || err == nil && time.Since(e.Time) < b.abandoned {
+		return last, nil
 	}
-	_, err = b.append(ctx, subject, seqs, last, header)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	if last, err = b.append(ctx, subject, nil, last, nats.Header{headerBlob: {part}}); err != nil {
+		return 0, err
+	}
+	return last, b.l.PurgeBefore(ctx, subject+".*", e.Seq+1)
+}
+
+// forget removes chunks that no blob will list. If that fails they go with
+// their owner, or are cleared.
+func (b *Blobs) forget(ctx context.Context, at string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.l.s.o.Timeout)
+	defer cancel()
+	_ = b.l.Purge(ctx, at)
 }
 
 // append writes the next message of a blob, if it is still ours.
@@ -180,34 +232,57 @@ type whole struct {
 	size  int64
 	data  []byte   // if it has one chunk
 	parts []uint64 // the sequences of its chunks, if it has more
+	at    string   // the subject of these
 }
 
-func (b *Blobs) complete(ctx context.Context, subject string) (*whole, error) {
+// look returns the blob of a subject; or nil if there is none, and what the
+// message that completes it is to follow.
+func (b *Blobs) look(ctx context.Context, subject string) (w *whole, last uint64, err error) {
 	e, header, err := b.l.s.get(ctx, b.l.name, "read blob "+subject, getRequest{Last: subject})
+	if errors.Is(err, ErrNotFound) {
+		return nil, 0, nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	mark := header.Get(headerBlob)
 	if mark == part {
-		return nil, fmt.Errorf("read blob %s: %w: it was never completed", subject, ErrNotFound)
+		return nil, e.Seq, nil
 	}
-	w := &whole{}
+	w = &whole{at: subject}
 	if w.size, err = strconv.ParseInt(mark, 10, 64); err != nil {
-		return nil, fmt.Errorf("read blob %s: its end has no size: %w", subject, err)
+		return nil, 0, fmt.Errorf("read blob %s: its end has no size: %w", subject, err)
 	}
-	if header.Get(headerParts) == "" {
+	switch own := header.Get(headerParts); own {
+	case "":
 		w.data = e.Data
-		return w, nil
+		return w, 0, nil
+	case partsHere:
+	default:
+		w.at += "." + own
 	}
 	for seq, rest := uint64(0), e.Data; len(rest) > 0; {
 		d, n := binary.Uvarint(rest)
 		if n <= 0 {
-			return nil, fmt.Errorf("read blob %s: its list of chunks is damaged", subject)
+			return nil, 0, fmt.Errorf("read blob %s: its list of chunks is damaged", subject)
 		}
 		seq, rest = seq+d, rest[n:]
 		w.parts = append(w.parts, seq)
 	}
-	return w, nil
+	return w, 0, nil
+}
+
+func (b *Blobs) complete(ctx context.Context, subject string) (*whole, error) {
+	w, last, err := b.look(ctx, subject)
+	switch {
+	case err != nil:
+		return nil, err
+	case w != nil:
+		return w, nil
+	case last != 0:
+		return nil, fmt.Errorf("read blob %s: %w: it was never completed", subject, ErrNotFound)
+	}
+	return nil, fmt.Errorf("read blob %s: %w", subject, ErrNotFound)
 }
 
 // Get returns a blob and has checked its hash.
@@ -264,7 +339,7 @@ func (b *Blobs) read(ctx context.Context, subject string, w *whole, off, n int64
 			return nil, fmt.Errorf("read blob %s: chunk %d: %w", subject, i, err)
 		}
 		want := min(chunkSize, w.size-i*chunkSize)
-		if e.Subject != subject || int64(len(e.Data)) != want {
+		if e.Subject != w.at || int64(len(e.Data)) != want {
 			return nil, fmt.Errorf("read blob %s: %w: chunk %d is not its own", subject, ErrLost, i)
 		}
 		from := max(0, off-i*chunkSize)
@@ -292,7 +367,14 @@ func (b *Blobs) Delete(ctx context.Context, owner, hash string) error {
 	if err != nil {
 		return err
 	}
-	return b.l.Purge(ctx, subject)
+	w, _, err := b.look(ctx, subject)
+	if err != nil {
+		return err
+	}
+	if err := b.l.Purge(ctx, subject); err != nil || w == nil || w.at == subject {
+		return err
+	}
+	return b.l.Purge(ctx, w.at)
 }
 
 // Purge removes all blobs of an owner.
