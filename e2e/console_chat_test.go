@@ -249,20 +249,25 @@ func (c console) resized(t *testing.T) {
 	t.Helper()
 	const end = `innerHeight + scrollY >= document.documentElement.scrollHeight - 40`
 	c.do(t, chromedp.EmulateViewport(1280, 500))
+	c.settled(t)
 	c.run(t, `scrollTo(0, document.documentElement.scrollHeight)`)
+	c.settled(t)
 	c.until(t, end)
 	for _, width := range []int64{380, 1280, 380} {
 		c.do(t, chromedp.EmulateViewport(width, 500))
 		c.until(t, `innerWidth === `+fmt.Sprint(width)+` && scrollY > 0 && `+end)
 		c.until(t, `(() => { const r = document.querySelector('[data-testid=deny]').getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight; })()`)
 	}
-	c.run(t, `scrollTo(0, 0); await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))`)
+	c.settled(t)
+	c.run(t, `scrollTo(0, 0)`)
+	c.settled(t)
 	c.do(t, chromedp.EmulateViewport(1280, 500))
-	c.run(t, `await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))`)
+	c.settled(t)
 	if got := c.run(t, `return scrollY`); got != "0" {
 		t.Errorf("who had scrolled up was taken to %s", got)
 	}
 	c.do(t, chromedp.EmulateViewport(1280, 900))
+	c.settled(t)
 }
 
 // TestConsoleChatFile gives a file along and lets an agent answer.

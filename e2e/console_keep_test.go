@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -122,4 +125,48 @@ func TestConsoleFocus(t *testing.T) {
 	c.waiting(t, "/api/tools/up__asked", `{}`)
 	c.press(t, by("deny"))
 	c.until(t, `!document.querySelector('[data-testid=approval]') && document.activeElement.matches('main')`)
+}
+
+// TestConsoleFullDisk fills the disk of the hub: Home says so, a message that cannot be kept comes back to who wrote it,
+// and with room everything goes on.
+func TestConsoleFullDisk(t *testing.T) {
+	t.Parallel()
+	set := tools(t)
+	chromium(t)
+	disk := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk).CombinedOutput(); err != nil {
+		t.Skipf("a small disk cannot be mounted here: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", disk).CombinedOutput(); err != nil {
+			t.Errorf("unmount: %v: %s", err, out)
+		}
+	})
+	config := writeConfig(t, nil, map[string]any{"models": map[string]any{"default": "told", "told": map[string]any{"provider": "script", "pace": "0ms"}}})
+	h, p := launch(t, environment(t, set), hub{config: config, data: filepath.Join(disk, "data"), address: "127.0.0.1:0"})
+	c := openConsole(t, h, "")
+	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"v","data":1}`)
+	ballast := filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 32<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fill the disk: %v", err)
+	}
+	if got := string(c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"w","data":"`+strings.Repeat("x", 300_000)+`"}`)); !strings.Contains(got, "STORAGE") {
+		t.Fatalf("a value was kept on a full disk: %s", got)
+	}
+	c.until(t, `document.querySelector('[data-testid=ill-store]')?.innerText.includes('the disk is full')`)
+	c.screens(t, "home-full")
+	c.click(t, `nav a[href="/console/chat"]`)
+	c.say(t, "echo **heard**")
+	c.until(t, `document.querySelector('.talk .trouble')?.innerText.includes('the disk is full') && document.querySelector('[data-testid=message]').value === 'echo **heard**'`)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the store has recovered", func() bool {
+		return strings.Contains(string(c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"x","data":1}`)), `"SUCCESS"`)
+	})
+	c.press(t, by("message"))
+	c.until(t, `document.querySelector('[data-testid=assistant] strong')?.textContent === 'heard' && document.querySelector('[data-testid=message]').value === ''`)
+	c.click(t, `nav a[href="/console/"]`)
+	c.until(t, `document.querySelector('[data-testid=up]') && !document.querySelector('[data-testid=ill-store]')`)
+	p.end(t, syscall.SIGTERM)
 }

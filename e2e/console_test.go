@@ -164,6 +164,14 @@ func (c console) screens(t *testing.T, name string) {
 		t.Errorf("%s is %s px wide on a screen of 380", name, got)
 	}
 	c.do(t, chromedp.EmulateViewport(1280, 900))
+	c.settled(t)
+}
+
+// settled waits until the page has taken in that the window or the place in it is another; it may move, and who clicks
+// meanwhile misses.
+func (c console) settled(t *testing.T) {
+	t.Helper()
+	c.run(t, "await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(r))))")
 }
 
 func (c console) shot(t *testing.T, path string) {

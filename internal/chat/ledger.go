@@ -126,12 +126,15 @@ func (s *stored) append(ctx context.Context, ev *Event, expect uint64) (uint64, 
 	switch {
 	case lerr == nil && bytes.Equal(last.Data, data):
 		return last.Seq, nil
-	case lerr == nil:
-		return 0, &store.Conflict{Subject: subject(s.id), Expected: expect, Last: last.Seq}
-	case errors.Is(lerr, store.ErrNotFound):
-		return 0, &store.Conflict{Subject: subject(s.id), Expected: expect}
+	case lerr != nil && !errors.Is(lerr, store.ErrNotFound):
+		return 0, err
 	}
-	return 0, err
+	conflict := &store.Conflict{Subject: subject(s.id), Expected: expect, Last: last.Seq}
+	if last.Seq != expect {
+		return 0, conflict
+	}
+	// Nobody was first: it is not there yet, and if it never comes, what the store said is why.
+	return 0, fmt.Errorf("%w (%w)", err, conflict)
 }
 
 func (s *stored) scan(ctx context.Context, after uint64, fn func(*Event, uint64) error) error {

@@ -19,6 +19,8 @@ type pulsePage struct {
 	P99     []int64   `json:"p99_us"`
 	Errors  int       `json:"errors"`            // that were met in the minute that runs
 	Refused int       `json:"refused,omitempty"` // things that are wrong with the config files, which are not in effect
+	// Health is what is wrong with the hub itself, such as a disk that is full.
+	Health []healthItem `json:"health,omitempty"`
 }
 
 // showPulse tells how many calls were made and how long they took. It is what
@@ -31,7 +33,7 @@ func (h *Hub) showPulse(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		return err
 	}
 	p := h.events.Pulse(time.Now())
-	page := pulsePage{StepMs: event.PulseStep.Milliseconds(), End: p.End.UTC(), Calls: p.Calls[:], Failed: p.Failed[:], P50: p.P50[:], P95: p.P95[:], P99: p.P99[:]}
+	page := pulsePage{StepMs: event.PulseStep.Milliseconds(), End: p.End.UTC(), Calls: p.Calls[:], Failed: p.Failed[:], P50: p.P50[:], P95: p.P95[:], P99: p.P99[:], Health: h.health()}
 	groups, _ := h.book.Groups()
 	for _, g := range groups {
 		if n := len(g.PerMinute); n > 0 {

@@ -121,17 +121,21 @@ function Thread({ talk }) {
   };
   useEffect(() => {
     let last = scrollY,
-      wide = innerWidth;
+      tall = 0,
+      frame = 0; // until which the window has another size, and the same words another height
     const look = () => {
-      if (innerHeight + scrollY >= document.documentElement.scrollHeight - 40) stick.current = true;
-      // In a window of another width the same words have another height: nobody has scrolled.
-      else if (scrollY < last && innerWidth === wide) stick.current = false;
-      [last, wide] = [scrollY, innerWidth];
+      const now = document.documentElement.scrollHeight;
+      if (innerHeight + scrollY >= now - 40) stick.current = true;
+      // A window that changes and a page that got shorter move it too: then nobody has scrolled.
+      else if (scrollY < last && now >= tall && !frame) stick.current = false;
+      [last, tall] = [scrollY, now];
     };
-    let frame = 0;
     const resized = () => {
       cancelAnimationFrame(frame);
-      frame = requestAnimationFrame(toEnd);
+      frame = requestAnimationFrame(() => {
+        toEnd();
+        [last, tall, frame] = [scrollY, document.documentElement.scrollHeight, 0];
+      });
     };
     addEventListener('scroll', look, { passive: true });
     addEventListener('resize', resized);
@@ -184,6 +188,12 @@ function Composer({ talk, agents, chosen }) {
   const field = useRef(/** @type {any} */ (null));
   const picker = useRef(/** @type {any} */ (null));
   const sent = useRef(false);
+  const back = talk.returned.value;
+  useEffect(() => {
+    // A message that was not taken comes back, before what was written since.
+    if (back) field.current.value = [back, field.current.value].filter(Boolean).join('\n');
+    talk.returned.value = '';
+  }, [back]);
   const send = (/** @type {any} */ e) => {
     e?.preventDefault();
     const text = field.current.value.trim();

@@ -23,6 +23,8 @@ export class Talk extends Story {
     this.offset = 0;
     /** Messages without an answer yet, by key. @type {Map<string, any>} */
     this.unsent = new Map();
+    /** What the hub did not take, for whoever wrote it. */
+    this.returned = signal('');
     /** @type {Map<string, {yes: (v: any) => void, no: (e: any) => void}>} */
     this.asked = new Map();
     this.wait = 250;
@@ -178,7 +180,10 @@ export class Talk extends Story {
 
   /** @param {any} p @param {any} error */
   answered(p, error) {
-    if (p.frame === 'message' && p.key) this.unsent.delete(p.key);
+    if (p.frame === 'message' && p.key) {
+      if (error) this.returned.value = this.unsent.get(p.key)?.payload.text || '';
+      this.unsent.delete(p.key);
+    }
     const name = p.frame === 'approve' ? 'approve' + p.id : p.frame;
     const waits = this.asked.get(name);
     this.asked.delete(name);

@@ -73,7 +73,8 @@ export function Home() {
   /** @type {any[]} */ const still = runs.data?.runs || [];
   const halts = runs.data?.total ?? 0;
   const asked = approvals.data?.approvals || [];
-  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length && !pulse.data?.refused;
+  /** @type {any[]} */ const ill = pulse.data?.health || [];
+  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length && !pulse.data?.refused && !ill.length;
   const more = bad.more + open.more + halts - still.length + Math.max(0, asked.length - most);
   // Somebody else was first: the question goes, and what became of it has to be said elsewhere.
   const [late, setLate] = useState(/** @type {any} */ (null));
@@ -104,6 +105,8 @@ export function Home() {
     ${asked.slice(0, most).map((/** @type {any} */ a) => html`<${Approval} key=${a.id} approval=${a} decide=${decide(a)} whose
     />`)}
     <ul class="attention" data-testid="attention">
+      ${ill.map((x) => html`<li key=${'h' + x.code + x.text} data-testid=${'ill-' + x.code}>
+      <${Badge} kind=${x.severity === 'error' ? 'bad' : 'warn'}>hub<//> ${x.text}. <span class="soft">${x.hint}</span></li>`)}
       ${pulse.data?.refused ? html`<li key="refused"><${Badge} kind="bad">config<//> <${Link} to="settings"
       data-testid="refused">A file of the config<//> was changed and is wrong: the hub goes on with what it had.</li>` : null}
       ${bad.shown.map((s) => html`<li key=${'s' + s.name}>
