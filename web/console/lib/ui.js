@@ -50,9 +50,9 @@ export function Empty({ children }) {
   return html`<p class="empty">${children}</p>`;
 }
 
-/** A number of things. @param {number} n @param {string} one */
-export function many(n, one) {
-  return `${n} ${one}${n === 1 ? '' : 's'}`;
+/** A number of things. @param {number} n @param {string} one @param {string} [more] */
+export function many(n, one, more = one + 's') {
+  return `${n} ${n === 1 ? one : more}`;
 }
 
 /** A word in a colour. kind is good, bad, warn, busy or calm. @param {{kind?: string, children?: any}} props */

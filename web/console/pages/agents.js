@@ -12,6 +12,9 @@ const size = 50;
 const phases = ['working', 'input_required', 'completed', 'failed', 'cancelled'];
 const over = new Set(['completed', 'failed', 'cancelled']);
 
+/** An agent to which nothing is connected is there all the same: it is reached when it is asked. @param {string} state */
+const resting = (state) => (state === 'disconnected' ? 'at rest' : state);
+
 /** @param {{rest: string[], query: Record<string, string>}} props */
 export function Agents({ rest, query }) {
   const { data, error, again } = useApi('/mcps', 3000);
@@ -46,7 +49,7 @@ export function Agents({ rest, query }) {
               render: (/** @type {any} */ a) =>
                 html`<${Link} to="agents" query=${{ upstream: a.name }}>${a.title || a.name}<//>`,
             },
-            { title: 'State', render: (/** @type {any} */ a) => html`<${State} is=${a.state} />` },
+            { title: 'State', render: (/** @type {any} */ a) => html`<${State} is=${resting(a.state)} />` },
             { key: 'running', title: 'Running', className: 'num' },
             { key: 'queued', title: 'Waiting', className: 'num' },
             {
