@@ -68,7 +68,7 @@ func parseOptions(args []string) (options, error) {
 	flags.DurationVar(&o.Window, "duration", time.Second, "window of the cells with bars (16 connections, 100 B) and of those with Sessions")
 	flags.DurationVar(&o.SideWindow, "side", 200*time.Millisecond, "window of all other cells")
 	flags.IntVar(&o.Idle, "idle", 5000, "idle connections of each kind; 0 leaves that part out")
-	flags.StringVar(&o.GOGC, "gogc", "", "GOGC of every process; empty leaves each its own: Go's 100, and the 75 of stoa serve")
+	flags.StringVar(&o.GOGC, "gogc", "", "GOGC of every process; empty leaves each its own: Go's 100, and what stoa serve sets")
 	flags.StringVar(&o.GOMEMLIMIT, "gomemlimit", "2GiB", "GOMEMLIMIT of every process")
 	flags.IntVar(&o.GOMAXPROCS, "procs", runtime.NumCPU(), "GOMAXPROCS of every process")
 	only := flags.String("only", "", "measure only what matches this `regexp`, for instance ^(direct|proxy)/ or /16/100B/ or ^idle/ or viewers")

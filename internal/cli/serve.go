@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,15 +18,6 @@ import (
 	"github.com/stoahub/stoa/internal/hub"
 )
 
-// frugal has memory given back somewhat earlier than Go does by itself: a hub
-// stands beside the programs it is for, and of what it holds much is stacks and
-// buffers, which would count twice. GOGC goes first.
-func frugal() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(75)
-	}
-}
-
 type serveCmd struct {
 	files
 	listenFlag
@@ -37,7 +27,7 @@ type serveCmd struct {
 }
 
 func (c *serveCmd) Run(ctx context.Context, s std) error {
-	frugal()
+	defer tuned()()
 	cfg, notes, err := config.Load(c.settings(&c.files))
 	if err != nil {
 		return err
