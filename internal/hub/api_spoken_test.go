@@ -28,7 +28,8 @@ const aNote = "notifications/tools/list_changed"
 // is refused before any server could be asked: all of it is told, once, to those
 // who watch.
 func TestAPISpoken(t *testing.T) {
-	spec := peer.Spec{Tools: []peer.Tool{{Name: "grow", Behaviour: peer.Do(peer.Notify)}}, Resources: []peer.Resource{{URI: "mem://a", Text: "alpha"}}}
+	// A server of the legacy era notifies whether anybody has asked for it yet or not.
+	spec := peer.Spec{Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "grow", Behaviour: peer.Do(peer.Notify)}}, Resources: []peer.Resource{{URI: "mem://a", Text: "alpha"}}}
 	legacy := func(t *testing.T, h *hubtest.Hub) {
 		c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
 		c.Listen("")
