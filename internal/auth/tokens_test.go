@@ -220,9 +220,6 @@ func TestDamagedFileLetsNobodyInAndIsKept(t *testing.T) {
 }
 
 func TestFileOfOthersIsRefused(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no modes there")
-	}
 	tokens, path := openTokens(t)
 	_, secret := create(t, tokens, "a", "*")
 	if err := os.Chmod(path, 0o644); err != nil {

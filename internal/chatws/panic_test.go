@@ -1,10 +1,8 @@
 package chatws
 
 import (
-	"bufio"
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,12 +14,13 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
+	"github.com/stoahub/stoa/internal/hubtest/wildconn"
 )
 
 // wantPanic checks that a panic was told with its stack.
-func wantPanic(t *testing.T, log *logbook.Book, what string) {
+func wantPanic(t *testing.T, log *logbook.Book, what, file string) {
 	t.Helper()
-	if got := log.String(); !strings.Contains(got, what) || !strings.Contains(got, "panic_test.go") {
+	if got := log.String(); !strings.Contains(got, what) || !strings.Contains(got, file) {
 		t.Errorf("it is not told with its stack: %s", got)
 	}
 }
@@ -58,7 +57,7 @@ func TestPanicOfATail(t *testing.T) {
 	bad.Store(true)
 	url := "ws" + strings.TrimPrefix(b.url, "http") + "/ws"
 	cutOff(t, url)
-	wantPanic(t, log, "not that server")
+	wantPanic(t, log, "not that server", "panic_test.go")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, url, nil)
@@ -71,35 +70,18 @@ func TestPanicOfATail(t *testing.T) {
 	}
 }
 
-// wild is a response whose connection panics when something is read from it.
-type wild struct{ http.ResponseWriter }
-
-type wildConn struct{ net.Conn }
-
-func (wildConn) Read([]byte) (int, error) { panic("not that frame") }
-
-func (w wild) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	c := wildConn{conn}
-	rw.Reader.Reset(c)
-	return c, rw, nil
-}
-
 // What somebody says to an agent and makes the hub panic costs that socket.
 func TestPanicOfAnAsker(t *testing.T) {
 	log := &logbook.Book{}
 	s := openAgents(t, AgentOptions{Logger: slog.New(slog.NewTextHandler(log, nil))}, "")
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ws/{agent}", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.Serve(wild{w}, r, &auth.Principal{Name: "ann", Scopes: auth.Scopes{"*"}}); err != nil {
+		if err := s.Serve(wildconn.Response{ResponseWriter: w}, r, &auth.Principal{Name: "ann", Scopes: auth.Scopes{"*"}}); err != nil {
 			t.Error(err)
 		}
 	})
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	cutOff(t, "ws"+strings.TrimPrefix(srv.URL, "http")+"/ws/news")
-	wantPanic(t, log, "not that frame")
+	wantPanic(t, log, wildconn.Says, "wildconn.go")
 }

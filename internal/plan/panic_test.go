@@ -81,18 +81,25 @@ func TestPanicOfADriver(t *testing.T) {
 	})
 }
 
-// Where recording what came of a call panics the run goes on from what is in its
-// journal, and nobody who looks at it has to wait for ever.
-func TestPanicOfARecord(t *testing.T) {
-	s, log, bad := newStage(t), &logbook.Book{}, &atomic.Bool{}
-	o := s.options()
+// stumbling are options of runs in which telling that a step is done panics, once
+// for each time that bad is set.
+func (s *stage) stumbling(what string) (o plan.RunsOptions, log *logbook.Book, bad *atomic.Bool) {
+	o, log, bad = s.options(), &logbook.Book{}, &atomic.Bool{}
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	o.Events = event.New(0)
 	o.Events.Hear(func(r *event.Record) {
 		if r.Type == "step.done" && bad.Swap(false) {
-			panic("not that result")
+			panic(what)
 		}
 	})
+	return o, log, bad
+}
+
+// Where recording what came of a call panics the run goes on from what is in its
+// journal, and nobody who looks at it has to wait for ever.
+func TestPanicOfARecord(t *testing.T) {
+	s := newStage(t)
+	o, log, bad := s.stumbling("not that result")
 	runs, err := plan.Open(t.Context(), nil, o)
 	if err != nil {
 		t.Fatal(err)
@@ -112,15 +119,8 @@ func TestPanicOfARecord(t *testing.T) {
 // What one hub writes of a run and makes another panic costs the other that
 // entry: it still follows.
 func TestPanicOfAFollower(t *testing.T) {
-	s, log, bad := newStage(t), &logbook.Book{}, &atomic.Bool{}
-	o := s.options()
-	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
-	o.Events = event.New(0)
-	o.Events.Hear(func(r *event.Record) {
-		if r.Type == "step.done" && bad.Swap(false) {
-			panic("not what they wrote")
-		}
-	})
+	s := newStage(t)
+	o, log, bad := s.stumbling("not what they wrote")
 	other, err := plan.Open(t.Context(), s.store, o)
 	if err != nil {
 		t.Fatal(err)

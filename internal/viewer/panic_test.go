@@ -1,10 +1,8 @@
 package viewer
 
 import (
-	"bufio"
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,24 +12,8 @@ import (
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
+	"github.com/stoahub/stoa/internal/hubtest/wildconn"
 )
-
-// wild is a response whose connection panics when something is read from it.
-type wild struct{ http.ResponseWriter }
-
-type wildConn struct{ net.Conn }
-
-func (wildConn) Read([]byte) (int, error) { panic("not that frame") }
-
-func (w wild) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	c := wildConn{conn}
-	rw.Reader.Reset(c)
-	return c, rw, nil
-}
 
 // What a viewer says and makes the hub panic costs that viewer its place, and is
 // told with its stack.
@@ -39,7 +21,7 @@ func TestPanicOfAViewer(t *testing.T) {
 	log := &logbook.Book{}
 	g := New(event.New(0), Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.Serve(wild{w}, r, Wish{}); err != nil {
+		if err := g.Serve(wildconn.Response{ResponseWriter: w}, r, Wish{}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -61,7 +43,7 @@ func TestPanicOfAViewer(t *testing.T) {
 		t.Error("the viewer is still there")
 	}
 	eventually(t, "nobody watches", func() bool { return g.Len() == 0 })
-	if got := log.String(); !strings.Contains(got, "not that frame") || !strings.Contains(got, "panic_test.go") {
+	if got := log.String(); !strings.Contains(got, wildconn.Says) || !strings.Contains(got, "wildconn.go") {
 		t.Errorf("it is not told with its stack: %s", got)
 	}
 }
