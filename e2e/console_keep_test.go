@@ -21,7 +21,7 @@ const focused = `(document.activeElement.dataset.testid || document.activeElemen
 // press brings the keyboard to something and presses Enter there.
 func (c console) press(t *testing.T, selector string) {
 	t.Helper()
-	c.until(t, "document.querySelector("+quoted(selector)+")")
+	c.until(t, usable(selector))
 	c.run(t, "document.querySelector("+quoted(selector)+").focus()")
 	c.do(t, chromedp.KeyEvent(kb.Enter))
 }

@@ -27,7 +27,7 @@ func TestConsolePlansBreak(t *testing.T) {
 	if got := p.why(t, "pause"); got != "it is paused already" {
 		t.Errorf("pause of a paused run: %q", got)
 	}
-	p.click(t, by("pause")) // says why, and does nothing
+	p.hit(t, by("pause")) // says why, and does nothing
 	p.until(t, "document.querySelector('[data-testid=pause-why]:not(.hide)')?.textContent === 'Pause: it is paused already'")
 
 	// After a step; and before one, if a value is so, which it is not.

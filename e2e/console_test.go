@@ -71,11 +71,35 @@ func (c console) until(t *testing.T, condition string) {
 // by is the selector of what a test may click.
 func by(id string) string { return `[data-testid="` + id + `"]` }
 
-// click waits for what a selector finds, and clicks it.
+// usable says that what a selector finds is there and takes clicks and keys.
+func usable(selector string) string {
+	return "document.querySelector(" + quoted(selector+`:not(:disabled, [aria-disabled="true"])`) + ")"
+}
+
+// click waits until what a selector finds can be used, and clicks it.
 func (c console) click(t *testing.T, selector string) {
 	t.Helper()
-	c.until(t, "document.querySelector("+quoted(selector)+")")
-	c.do(t, chromedp.Click(chromedp.CSS(selector)))
+	c.until(t, usable(selector))
+	c.hit(t, selector)
+}
+
+// hit clicks what a selector finds, also where it says that it cannot be used. A page that moves between the look and
+// the click has it land elsewhere; then it is made again.
+func (c console) hit(t *testing.T, selector string) {
+	t.Helper()
+	for range 5 {
+		c.until(t, "document.querySelector("+quoted(selector)+")")
+		c.run(t, `window.missed = true;
+			addEventListener('click', (e) => {
+				const box = document.querySelector(`+quoted(selector)+`)?.getBoundingClientRect();
+				window.missed = !box || e.clientX < box.left || e.clientX > box.right || e.clientY < box.top || e.clientY > box.bottom;
+			}, {capture: true, once: true})`)
+		c.do(t, chromedp.Click(chromedp.CSS(selector)))
+		if c.run(t, "return window.missed === true") == "false" {
+			return
+		}
+	}
+	t.Fatalf("%s moves whenever it is clicked", selector)
 }
 
 // write empties a field and types a text into it, key by key.
