@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // The calls of the rows with Sessions, through a hub: the first answer on each
@@ -20,7 +21,7 @@ func TestLoadWithSessions(t *testing.T) {
 	up := serve(t, newUpstream(smallCatalogue))
 	hub := hubtest.New(t, hubtest.HTTP("x", "http://"+up+"/mcp"), hubtest.Modules())
 	address := strings.TrimPrefix(hub.URL, "http://")
-	await(t, func() error { return (&child{address: address}).probe(smallCatalogue) })
+	await.NoError(t, "it answers", func() error { return (&child{address: address}).probe(smallCatalogue) })
 	for _, e := range []era{legacy, modern} {
 		for _, h := range []handle{references, saveAs} {
 			l := load{endpoint: endpoint{Address: address}, Tools: smallCatalogue, Prefix: stateFace.prefix(), Stateful: true, PID: os.Getpid(),
@@ -29,24 +30,6 @@ func TestLoadWithSessions(t *testing.T) {
 				t.Errorf("%s, %s: %d calls, %v", e, h, got.Calls, err)
 			}
 		}
-	}
-}
-
-// await polls until check passes.
-func await(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(hubtest.Patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		<-tick.C
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // chatPage is a page that talks with the hub by its socket and nothing else: what it is told it shows. It takes up its
@@ -56,7 +58,7 @@ func TestBrowserChat(t *testing.T) {
 	chromium(t)
 	folder := resolvedFolder(t)
 	h := startHub(t, set, published(set, folder, filepath.Join(t.TempDir(), "graph.jsonl")), shared(s))
-	eventually(t, "the filesystem server is there", func() bool { return offers(h, "files__write_file") })
+	await.Until(t, "the filesystem server is there", func() bool { return offers(h, "files__write_file") })
 	s.mux.HandleFunc("GET /chat", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, chatPage)

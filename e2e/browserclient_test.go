@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -226,25 +227,12 @@ func abortInPage(t *testing.T, p tab, up *peer.HTTPServer, options string) {
 		window.stop = new AbortController();
 		window.client = new mcp.MCPBrowserClient(`+options+`);
 		window.ended = client.callTool('slow', {}, { signal: stop.signal }).then(() => 'answered', (e) => e.name);`)
-	eventually(t, "the tool runs", func() bool { return len(up.State().Called) > len(before.Called) })
+	await.Until(t, "the tool runs", func() bool { return len(up.State().Called) > len(before.Called) })
 	if got := p.run(t, `stop.abort(); return await ended`); got != `"AbortError"` {
 		t.Errorf("the call ended with %s", got)
 	}
-	eventually(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) > len(before.Cancelled) })
+	await.Until(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) > len(before.Cancelled) })
 	p.run(t, `await client.close()`)
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(browserDeadline)
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		<-tick.C
-	}
 }
 
 // TestBrowserClientResumes cuts the connection in the middle of an answer: a client of 2025-11-25 takes it up again and

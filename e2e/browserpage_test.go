@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -48,10 +49,10 @@ func TestBrowserExample(t *testing.T) {
 	shown("result", "done")
 	shown("step", "step 4 of 4")
 	choose("slow", `{}`)
-	eventually(t, "the tool runs", func() bool { return len(up.State().Called) >= 3 })
+	await.Until(t, "the tool runs", func() bool { return len(up.State().Called) >= 3 })
 	p.do(t, chromedp.Click(chromedp.CSS(`#call button[name=abort]`)))
 	shown("result", "Aborted.")
-	eventually(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
+	await.Until(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
 	choose("refuse", `{}`)
 	shown("result", "MCPError: not today\ncode -32099")
 	p.do(t, chromedp.Click(chromedp.CSS(`#read button`)))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -154,7 +155,7 @@ func TestBrowserClientTasks(t *testing.T) {
 		if got != `"AbortError"` {
 			t.Errorf("it ended with %s", got)
 		}
-		eventually(t, "the task was told to stop", func() bool {
+		await.Until(t, "the task was told to stop", func() bool {
 			tasks.mu.Lock()
 			defer tasks.mu.Unlock()
 			return slices.Contains(tasks.log, "tasks/cancel")
@@ -194,7 +195,7 @@ func TestBrowserClientHubTasks(t *testing.T) {
 					if got != `"AbortError"` {
 						t.Errorf("it ended with %s", got)
 					}
-					eventually(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) > before })
+					await.Until(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) > before })
 				})
 			})
 		}

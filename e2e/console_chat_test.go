@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -100,7 +101,7 @@ const count = "document.querySelectorAll"
 func (c console) idle(t *testing.T, session string, n int) {
 	t.Helper()
 	c.until(t, count+"("+quoted(by("user"))+").length >= "+fmt.Sprint(n))
-	eventually(t, fmt.Sprintf("%d turns are over", n), func() bool {
+	await.Until(t, fmt.Sprintf("%d turns are over", n), func() bool {
 		var got struct {
 			Turn     *struct{}
 			Messages []struct{ Role string }
@@ -186,7 +187,7 @@ func TestConsoleChat(t *testing.T) {
 	t.Run("approve", func(t *testing.T) {
 		c.say(t, write("two"))
 		c.click(t, by("approve"))
-		eventually(t, "the file is written", func() bool { return reads() == "two" })
+		await.Until(t, "the file is written", func() bool { return reads() == "two" })
 		c.idle(t, session, 4)
 	})
 	t.Run("edit", func(t *testing.T) {
@@ -196,17 +197,17 @@ func TestConsoleChat(t *testing.T) {
 		c.until(t, "document.querySelector("+quoted(by("approve-edited"))+")?.disabled")
 		c.write(t, by("approval-edit"), fmt.Sprintf(`{"path":%q,"content":"edited","mode":"overwrite"}`, file))
 		c.click(t, by("approve-edited"))
-		eventually(t, "the file is written as edited", func() bool { return reads() == "edited" })
+		await.Until(t, "the file is written as edited", func() bool { return reads() == "edited" })
 		c.idle(t, session, 5)
 	})
 	t.Run("remember", func(t *testing.T) {
 		c.say(t, write("four"))
 		c.choose(t, by("remember"), "session")
 		c.click(t, by("approve"))
-		eventually(t, "the file is written", func() bool { return reads() == "four" })
+		await.Until(t, "the file is written", func() bool { return reads() == "four" })
 		c.idle(t, session, 6)
 		c.say(t, write("five"))
-		eventually(t, "the file is written without a question", func() bool { return reads() == "five" })
+		await.Until(t, "the file is written without a question", func() bool { return reads() == "five" })
 		c.idle(t, session, 7)
 		if got := string(c.api(t, "GET", "/api/v1/approvals/remembered", "")); !strings.Contains(got, `"session"`) {
 			t.Errorf("remembered: %s", got)
@@ -214,9 +215,9 @@ func TestConsoleChat(t *testing.T) {
 	})
 	t.Run("stop", func(t *testing.T) {
 		c.say(t, "call up__slow")
-		eventually(t, "the tool runs", func() bool { return len(up.State().Called) == 1 })
+		await.Until(t, "the tool runs", func() bool { return len(up.State().Called) == 1 })
 		c.click(t, by("abort"))
-		eventually(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
+		await.Until(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
 		c.until(t, "document.querySelector("+quoted(by("call")+`[data-state="cancelled"]`)+")")
 		c.idle(t, session, 8)
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -98,7 +99,7 @@ func (c console) furnishTasks(t *testing.T) (done string) {
 	for _, body := range []string{`{"tool":"shop__find","arguments":{"words":"tea"}}`, `{"tool":"shop__slow"}`, `{"tool":"shop__closed"}`} {
 		c.api(t, "POST", "/api/tools/task_start", body)
 	}
-	eventually(t, "a task has ended", func() bool {
+	await.Until(t, "a task has ended", func() bool {
 		var all struct {
 			Tasks []struct{ Task, Tool string }
 		}
@@ -136,7 +137,7 @@ func (c console) furnishPlans(t *testing.T) (ended, paused string) {
 	}
 	ended, paused = begin(`"inputs":{}`), begin(`"inputs":{"article":"cups"},"paused":true`)
 	c.api(t, "POST", "/api/v1/runs/"+paused+"/run_to", `{"step":"order"}`)
-	eventually(t, "one run is over and the other waits before its last step", func() bool {
+	await.Until(t, "one run is over and the other waits before its last step", func() bool {
 		first, second := string(c.api(t, "GET", "/api/v1/runs/"+ended, "")), string(c.api(t, "GET", "/api/v1/runs/"+paused, ""))
 		return strings.Contains(first, `"status":"done"`) && strings.Contains(second, `"status":"paused"`) && strings.Contains(second, `"done":3`)
 	})
@@ -158,7 +159,7 @@ func (c console) furnishErrors(t *testing.T) (id string) {
 		c.ask(t, "POST", "/api/tools/"+path, `{}`)
 	}
 	c.ask(t, "POST", "/api/tools/shop__order", `{"size":"huge"}`)
-	eventually(t, "the errors are in the book", func() bool {
+	await.Until(t, "the errors are in the book", func() bool {
 		var book struct{ Last []struct{ ID string } }
 		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/errors?code=TIMEOUT", ""), &book); err != nil {
 			t.Fatal(err)

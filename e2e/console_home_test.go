@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -89,7 +90,7 @@ func TestConsoleHome(t *testing.T) {
 	}
 	c.until(t, `document.querySelector('[data-testid=breaker-frail]')?.closest('li').innerText === 'breaker open frail is left alone for a while, as it failed too often'`)
 	// A minute may end between the two looks.
-	eventually(t, "the errors of this minute are those of the API", func() bool {
+	await.Until(t, "the errors of this minute are those of the API", func() bool {
 		var book struct{ Groups []struct{ PerMinute []int } }
 		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/errors", ""), &book); err != nil {
 			t.Fatal(err)

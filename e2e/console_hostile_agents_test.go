@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -27,7 +28,7 @@ func (b *hostileHub) register(t *testing.T) {
 		}
 	}
 	b.unregistered(t, agent.URL)
-	eventually(t, "the agent lists its tools", func() bool {
+	await.Until(t, "the agent lists its tools", func() bool {
 		return strings.Contains(string(b.api(t, "GET", "/api/v1/tools?upstream=guest", "")), "guest__odd0")
 	})
 	for i, h := range hostiles {
@@ -37,7 +38,7 @@ func (b *hostileHub) register(t *testing.T) {
 		}
 	}
 	b.answer(t, "POST", "/mcps/ghost/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{}}}`)
-	eventually(t, "it is known that nobody is there", func() bool {
+	await.Until(t, "it is known that nobody is there", func() bool {
 		return strings.Contains(string(b.api(t, "GET", "/api/v1/servers/ghost", "")), "refused")
 	})
 }

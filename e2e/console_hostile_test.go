@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -137,7 +138,7 @@ func (b *hostileHub) fill(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	b.run = begun.Run.ID
-	eventually(t, "the tasks have ended and the errors are kept", func() bool {
+	await.Until(t, "the tasks have ended and the errors are kept", func() bool {
 		var tasks struct{ Tasks []struct{ Task string } }
 		var book struct{ Last []struct{ ID string } }
 		if json.Unmarshal(b.api(t, "GET", "/api/v1/tasks", ""), &tasks) != nil || json.Unmarshal(b.api(t, "GET", "/api/v1/errors", ""), &book) != nil {
@@ -189,7 +190,7 @@ func (b *hostileHub) callAll(t *testing.T) {
 // refused tries the texts as names, none of which the hub takes.
 func (b *hostileHub) refused(t *testing.T) {
 	t.Helper()
-	eventually(t, "no conversation has such a name", func() bool {
+	await.Until(t, "no conversation has such a name", func() bool {
 		status, answer := b.answer(t, "POST", "/api/chat", string(mustJSON(map[string]any{"sessionId": hostiles[0].text, "text": "echo x"})))
 		return status == http.StatusBadRequest && strings.Contains(string(answer), "is no name of a session")
 	})
@@ -221,7 +222,7 @@ func (b *hostileHub) refused(t *testing.T) {
 // tell says something in a conversation; one who talks too fast is told to wait.
 func (b *hostileHub) tell(t *testing.T, session, text string) {
 	t.Helper()
-	eventually(t, "the hub listens", func() bool {
+	await.Until(t, "the hub listens", func() bool {
 		return b.ask(t, "POST", "/api/chat", string(mustJSON(map[string]any{"sessionId": session, "text": text}))) == http.StatusOK
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -64,7 +65,7 @@ func TestConsoleKeeps(t *testing.T) {
 	c.click(t, by("json"))
 	c.write(t, by("text"), `{"typed": "by hand"}`)
 	c.press(t, by("run"))
-	eventually(t, "the tool runs", func() bool { return len(up.State().Called) == 2 })
+	await.Until(t, "the tool runs", func() bool { return len(up.State().Called) == 2 })
 	p.end(t, syscall.SIGKILL)
 	c.until(t, `document.querySelector('.side .trouble')?.innerText.includes('may have run, or may not') && document.querySelector('nav .foot').innerText.includes('lost, trying again')`)
 	_, p = launch(t, env, h)
@@ -161,7 +162,7 @@ func TestConsoleFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the store has recovered", func() bool {
+	await.Until(t, "the store has recovered", func() bool {
 		return strings.Contains(string(c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"x","data":1}`)), `"SUCCESS"`)
 	})
 	c.press(t, by("message"))

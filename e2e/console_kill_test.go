@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -27,7 +28,7 @@ func TestConsoleChatKilled(t *testing.T) {
 	env := environment(t, set)
 	h, p := launch(t, env, hub{config: config, data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
 	c := openConsole(t, h, "chat/kept")
-	eventually(t, "the server lists its tools", func() bool {
+	await.Until(t, "the server lists its tools", func() bool {
 		return strings.Contains(string(c.api(t, "GET", "/api/v1/tools?upstream=up", "")), "up__slow")
 	})
 	if response, err := client.Get("http://" + h.address + "/mcps"); err != nil || response.StatusCode != http.StatusUnauthorized {
@@ -44,7 +45,7 @@ func TestConsoleChatKilled(t *testing.T) {
 	}
 
 	c.say(t, "call up__slow")
-	eventually(t, "the tool runs", func() bool { return len(up.State().Called) == 1 })
+	await.Until(t, "the tool runs", func() bool { return len(up.State().Called) == 1 })
 	c.until(t, "document.querySelector("+quoted(by("call")+`[data-state="running"]`)+")")
 	again()
 	c.idle(t, "kept", 1)

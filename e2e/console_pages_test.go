@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -102,11 +103,11 @@ func TestConsoleServers(t *testing.T) {
 	c.run(t, `document.querySelector('[data-testid="restart"]').focus()`)
 	c.do(t, chromedp.KeyEvent(kb.Enter))
 	c.until(t, `(() => { const p = [...document.querySelectorAll('[data-testid="pid"]')].map((e) => e.innerText); return p.length && p.every((x) => !`+string(mustJSON(before))+`.map(String).includes(x)); })()`)
-	eventually(t, "the old process is gone", func() bool {
+	await.Until(t, "the old process is gone", func() bool {
 		now := pids("up")
 		return len(now) > 0 && !slices.ContainsFunc(before, func(pid int) bool { return slices.Contains(now, pid) || syscall.Kill(pid, 0) == nil })
 	})
-	eventually(t, "its lists change", func() bool {
+	await.Until(t, "its lists change", func() bool {
 		c.api(t, "POST", "/api/tools/up__grow", "{}")
 		return strings.Contains(string(c.api(t, "GET", "/api/v1/servers/up", "")), `"what":"added"`)
 	})
@@ -147,7 +148,7 @@ func TestConsoleServers(t *testing.T) {
 	}
 	c.do(t, navigate(status.Data.URL+"servers"))
 	c.until(t, `document.querySelector('[data-testid="server-up"]') && location.port === '`+fmt.Sprint(status.Data.Port)+`' && document.querySelector('nav .foot').innerText.includes('live')`)
-	eventually(t, "the page of before is no viewer any more", func() bool { ask("web_debug_status", "{}"); return status.Data.Viewers == 1 })
+	await.Until(t, "the page of before is no viewer any more", func() bool { ask("web_debug_status", "{}"); return status.Data.Viewers == 1 })
 }
 
 func mustJSON(v any) []byte {
@@ -250,7 +251,7 @@ func TestConsoleSessions(t *testing.T) {
 	dir := t.TempDir()
 	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
 	c.click(t, by("export-beta"))
-	eventually(t, "the export is a file", func() bool {
+	await.Until(t, "the export is a file", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "beta.json"))
 		return err == nil && json.Valid(text) && strings.Contains(string(text), "of beta")
 	})
@@ -289,7 +290,7 @@ func TestConsoleAgents(t *testing.T) {
 			t.Fatalf("task_start: %s", raw)
 		}
 		ids = append(ids, begun.Data.Task)
-		eventually(t, "the first runs", func() bool { return len(up.State().Called) == 2 })
+		await.Until(t, "the first runs", func() bool { return len(up.State().Called) == 2 })
 	}
 	c.until(t, `document.querySelector('[data-testid="queue-up"]')?.innerText.startsWith('1 of 1 run, 2 of 7 wait') && document.querySelector('[data-testid="queue-up"] meter').value === 2`)
 	c.screens(t, "agents")
@@ -303,6 +304,6 @@ func TestConsoleAgents(t *testing.T) {
 	if got := status(ids[0]); got != "cancelled" {
 		t.Errorf("the task is %s", got)
 	}
-	eventually(t, "its tool was told, and the next has its turn", func() bool { s := up.State(); return len(s.Cancelled) == 1 && len(s.Called) == 3 })
+	await.Until(t, "its tool was told, and the next has its turn", func() bool { s := up.State(); return len(s.Cancelled) == 1 && len(s.Called) == 3 })
 	c.until(t, `document.querySelector('[data-testid="queue-up"]')?.innerText.startsWith('1 of 1 run, 1 of 7 wait')`)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // why is what a control says of why it cannot be used; "" if it can.
@@ -125,7 +127,7 @@ func TestConsolePlansPause(t *testing.T) {
 			t.Errorf("why not %s: %q, want %q", id, got, want)
 		}
 	}
-	eventually(t, "the server has the call", func() bool { return len(p.up.State().Called) > 0 })
+	await.Until(t, "the server has the call", func() bool { return len(p.up.State().Called) > 0 })
 	p.click(t, by("stop"))
 	p.status(t, "stopped")
 	if got := p.seen(t, id); got.Run.Status != "stopped" {

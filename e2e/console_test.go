@@ -60,7 +60,7 @@ func (c console) until(t *testing.T, condition string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := c.run(t, `const end = Date.now() + 30000;
+	got := c.run(t, `const end = Date.now() + 45000;
 		while (!(`+condition+`)) { if (Date.now() > end) return 'waited in vain for ' + `+string(text)+` + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
 		return ''`)
 	if got != `""` {

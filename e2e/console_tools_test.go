@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -147,7 +148,7 @@ func TestConsoleToolRun(t *testing.T) {
 	c.click(t, by("json"))
 	c.write(t, by("text"), "{\n  \"path\": "+quoted(file)+",\n  \"content\": \"by hand\"\n}")
 	c.click(t, by("run"))
-	eventually(t, "the file is written again", func() bool {
+	await.Until(t, "the file is written again", func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && string(text) == "by hand"
 	})
@@ -188,7 +189,7 @@ func TestConsoleToolRun(t *testing.T) {
 	c.do(t, navigate("http://"+h.address+"/console/tools/shop__slow"))
 	c.click(t, by("run"))
 	c.click(t, by("stop"))
-	eventually(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
+	await.Until(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
 	// The table tells of all that.
 	c.do(t, navigate("http://"+h.address+"/console/tools?upstream=shop&sort=failed"))
 	c.until(t, `document.querySelectorAll('main tbody tr').length === 4 && /shop__(no|slow)/.test(document.querySelector('main tbody tr').textContent) && document.querySelector('main tbody tr .failed')`)

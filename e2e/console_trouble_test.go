@@ -16,6 +16,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // TestConsoleErrors looks at what went wrong, takes it along, and finds it again after the hub was stopped and started.
@@ -35,7 +36,7 @@ func TestConsoleErrors(t *testing.T) {
 			Error struct{ Code string }
 		}
 	}
-	eventually(t, "the crash is in the book", func() bool {
+	await.Until(t, "the crash is in the book", func() bool {
 		if err := json.Unmarshal(c.api(t, "GET", "/api/v1/errors", ""), &book); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestConsoleErrors(t *testing.T) {
 	dir := t.TempDir()
 	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
 	c.click(t, by("export"))
-	eventually(t, "the export is a file", func() bool {
+	await.Until(t, "the export is a file", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "stoa-errors.ndjson"))
 		return err == nil && strings.Contains(string(text), "UPSTREAM_LOST")
 	})
@@ -148,7 +149,7 @@ func TestConsoleLogs(t *testing.T) {
 	dir := t.TempDir()
 	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
 	c.click(t, by("export"))
-	eventually(t, "the export is a file of those records", func() bool {
+	await.Until(t, "the export is a file of those records", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "stoa-log.ndjson"))
 		return err == nil && strings.Count(string(text), "\n") == 64 && strings.Count(string(text), `"tool":"echo"`) == 64
 	})
@@ -209,7 +210,7 @@ func TestConsoleSettings(t *testing.T) {
 	c.write(t, by("search"), "messageBytes")
 	c.until(t, `document.querySelector('main').innerText.includes('limits.messageBytes') && !document.querySelector('main').innerText.includes('API_TOKEN')`)
 	c.click(t, by("switch-up"))
-	eventually(t, "the server is switched off", func() bool {
+	await.Until(t, "the server is switched off", func() bool {
 		var all struct {
 			Modules []struct {
 				Name string

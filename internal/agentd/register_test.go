@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/agentd"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/secret"
 )
 
@@ -38,7 +39,7 @@ func TestRegister(t *testing.T) {
 	reg := agentd.Registration{Hub: h.URL + "/", Token: secret.New(h.Token), URL: "http://" + ln.Addr().String() + "/mcp", Lease: time.Second}
 	go func() { registered <- a.Register(ctx, reg) }()
 	known := func() bool { status, _ := h.Get("/mcps/worker"); return status == http.StatusOK }
-	hubtest.Eventually(t, "the agent is known", known)
+	await.Until(t, "the agent is known", known)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcps/worker/mcp"})
 	if m := c.Tool("hello", "{}"); strings.TrimSpace(m.Text()) != "hello" {
 		t.Errorf("a call: %s", m.Raw)
@@ -55,7 +56,7 @@ func TestRegister(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("serving ended with %v", err)
 	}
-	hubtest.Eventually(t, "it is gone", func() bool { return !known() })
+	await.Until(t, "it is gone", func() bool { return !known() })
 
 	reg.Token = secret.New("wrong")
 	if err := a.Register(t.Context(), reg); err == nil || !strings.Contains(err.Error(), "401") {

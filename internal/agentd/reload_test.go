@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/secret"
 )
 
@@ -34,7 +35,7 @@ func TestReload(t *testing.T) {
 
 	// A broken one is refused whole, and said once.
 	s.write("agent.yaml", "agent: 1\ntools: {three: {command: [echo]}, four: {comand: [echo]}}\n")
-	hubtest.Eventually(t, "it is refused", func() bool { return strings.Contains(s.log.String(), "did you mean \\\"command") })
+	await.Until(t, "it is refused", func() bool { return strings.Contains(s.log.String(), "did you mean \\\"command") })
 	if err := s.Reload(); err == nil {
 		t.Error("a broken manifest was taken")
 	}

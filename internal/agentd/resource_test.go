@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 const resources = `
@@ -128,7 +129,7 @@ func TestSubscriptions(t *testing.T) {
 	if m := legacy.Call("resources/unsubscribe", `{"uri":"desk://notes/a"}`); m.Error != nil {
 		t.Error(string(m.Error))
 	}
-	hubtest.Eventually(t, "nothing is watched but the manifest", func() bool {
+	await.Until(t, "nothing is watched but the manifest", func() bool {
 		s.watch.mu.Lock()
 		defer s.watch.mu.Unlock()
 		return len(s.watch.uris) == 0 && len(s.watch.w.WatchList()) == 1

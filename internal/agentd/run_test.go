@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/seal"
 )
 
@@ -150,7 +151,7 @@ func TestCancel(t *testing.T) {
 		}
 		gone(t, self)
 		gone(t, child)
-		hubtest.Eventually(t, "the slot is free", func() bool { return s.Status().Running == 0 })
+		await.Until(t, "the slot is free", func() bool { return s.Status().Running == 0 })
 	}
 }
 
@@ -190,7 +191,7 @@ func TestQueue(t *testing.T) {
 	if got := decode(t, second.Response()); got.Content[0].Text != "hi\n" {
 		t.Errorf("the one that waited: %+v", got)
 	}
-	hubtest.Eventually(t, "both are counted", func() bool { st := s.Status(); return st.Done == 2 && st.Failed == 1 && st.AverageMs > 0 })
+	await.Until(t, "both are counted", func() bool { st := s.Status(); return st.Done == 2 && st.Failed == 1 && st.AverageMs > 0 })
 }
 
 func TestQueueTimeout(t *testing.T) {

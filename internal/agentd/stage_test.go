@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/secret"
@@ -112,7 +113,7 @@ func decode(t *testing.T, m hubtest.Message) result {
 // pid reads a process's number that a command has written into a file.
 func (s *stage) pid(name string) (pid int) {
 	s.t.Helper()
-	hubtest.Eventually(s.t, name+" is written", func() bool {
+	await.Until(s.t, name+" is written", func() bool {
 		b, _ := os.ReadFile(s.path(name))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 		return pid > 0 && strings.HasSuffix(string(b), "\n")
@@ -123,7 +124,7 @@ func (s *stage) pid(name string) (pid int) {
 // gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	hubtest.Eventually(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return !proc.Alive(pid) })
+	await.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return !proc.Alive(pid) })
 }
 
 var eras = []hubtest.Era{hubtest.Legacy, hubtest.Modern}

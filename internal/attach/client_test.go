@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // client is who sits at stdin and stdout.
@@ -75,7 +77,7 @@ func (c *client) say(format string, args ...any) {
 // hear waits for a line that holds all of parts, and returns it.
 func (c *client) hear(parts ...string) (found string) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("stdout has %q", parts), func() bool {
+	await.Until(c.t, fmt.Sprintf("stdout has %q", parts), func() bool {
 		for _, line := range c.all() {
 			fits := true
 			for _, part := range parts {
@@ -131,18 +133,4 @@ func (c *client) answers() map[string]int {
 		}
 	}
 	return n
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("in vain: %s", what)
-		case <-tick.C:
-		}
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
@@ -54,7 +56,7 @@ func TestNextHubIsToldOfTheClient(t *testing.T) {
 	if n := p.oracle.count(`initialize {"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"7"}}`); n != 2 {
 		t.Errorf("initialize came %d times to two hubs", n)
 	}
-	eventually(t, "the subscription is made again", func() bool { return p.oracle.count("subscribe note://kept") == 2 })
+	await.Until(t, "the subscription is made again", func() bool { return p.oracle.count("subscribe note://kept") == 2 })
 	if n := p.oracle.count("subscribe note://left"); n != 1 {
 		t.Errorf("a subscription that was ended was made %d times", n)
 	}
@@ -88,7 +90,7 @@ func TestCallsOfAHubThatDied(t *testing.T) {
 			c.say("%s", call(1, "wait_look", `{"k":1}`))
 			c.say("%s", call(2, "wait_act", `{"k":2}`))
 			c.say("%s", strings.Replace(call(3, "wait_act", `{"k":3}`), `"arguments"`, modernMeta+`,"arguments"`, 1))
-			eventually(t, "three calls run", func() (yes bool) {
+			await.Until(t, "three calls run", func() (yes bool) {
 				p.oracle.look(func() { yes = p.oracle.waiting == 3 })
 				return yes
 			})
@@ -118,7 +120,7 @@ func TestWithoutAHub(t *testing.T) {
 	c.say(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 	c.hear(`"id":"list"`)
 	c.say("%s", call(1, "wait_look", `{"k":1}`))
-	eventually(t, "the call runs", func() (yes bool) {
+	await.Until(t, "the call runs", func() (yes bool) {
 		p.oracle.look(func() { yes = p.oracle.waiting == 1 })
 		return yes
 	})
@@ -158,7 +160,7 @@ func TestHubThatStaysAway(t *testing.T) {
 	c.say("%s", call(1, "act", `{}`))
 	c.hear(`"id":1`, `"kind":"unreachable"`, "no hub can be reached: no hub is running")
 	p.open()
-	eventually(t, "the next hub answers", func() bool {
+	await.Until(t, "the next hub answers", func() bool {
 		c.say("%s", call(fmt.Sprint(`"`, rand.Int(), `"`), "look", `{"late":1}`))
 		return c.count(`"args":{"late":1}`) > 0
 	})
@@ -213,7 +215,7 @@ func TestHubThatStopsBeforeCallsEnd(t *testing.T) {
 	c.hello()
 	c.say("%s", call(1, "wait_look", `{"k":1}`))
 	c.say("%s", call(2, "wait_act", `{"k":2}`))
-	eventually(t, "both calls run", func() (yes bool) {
+	await.Until(t, "both calls run", func() (yes bool) {
 		p.oracle.look(func() { yes = p.oracle.waiting == 2 })
 		return yes
 	})
@@ -266,7 +268,7 @@ func TestSubscriptionGoesOn(t *testing.T) {
 			}
 			p.open()
 			c.hear("notifications/tools/list_changed", `"io.modelcontextprotocol/subscriptionId":"sub"`)
-			eventually(t, "the next hub tells what happens", func() bool {
+			await.Until(t, "the next hub tells what happens", func() bool {
 				p.oracle.audience.Updated("note://one", []byte(`{"uri":"note://one","fresh":true}`))
 				return c.count(`"fresh":true`) > 0
 			})
@@ -315,7 +317,7 @@ func TestBatch(t *testing.T) {
 	c.hear(`[`, `"id":1`, `"id":2`)
 	c.say(`[%s,%s]`, call(3, "look", `{}`), call(4, "wait_act", `{}`))
 	c.say(`[%s,%s]`, call(5, "look", `{}`), call(6, "wait_look", `{}`))
-	eventually(t, "the calls run", func() (yes bool) {
+	await.Until(t, "the calls run", func() (yes bool) {
 		p.oracle.look(func() { yes = p.oracle.waiting == 2 })
 		return yes
 	})
@@ -337,7 +339,7 @@ func TestEndOfInput(t *testing.T) {
 	c := p.client()
 	c.say("%s", call(1, "wait_look", `{"k":1}`))
 	c.in.Close()
-	eventually(t, "the call runs", func() (yes bool) {
+	await.Until(t, "the call runs", func() (yes bool) {
 		p.oracle.look(func() { yes = p.oracle.waiting == 1 })
 		return yes
 	})

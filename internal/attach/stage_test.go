@@ -13,11 +13,12 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-const patience = 20 * time.Second
+const patience = await.Patience
 
 // oracle is what the hubs of a test serve. It outlives them, so that it can
 // tell how often something was done.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/wsagent"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -31,7 +32,7 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		eventually(t, "all questions are with the agent", func() bool {
+		await.Until(t, "all questions are with the agent", func() bool {
 			visits := s.Visits()
 			return len(visits) == calls && !slices.ContainsFunc(visits, func(v wsagent.Visit) bool { return len(v.Questions) == 0 })
 		})
@@ -60,7 +61,7 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("%s", got)
 	}
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}`)
-	eventually(t, "the agent's socket is closed", func() bool { return s.Visits()[0].Ended })
+	await.Until(t, "the agent's socket is closed", func() bool { return s.Visits()[0].Ended })
 	// Nothing more is said of it, and others are served.
 	if r := c.call(map[string]any{"agent_type": "news", "user_input": "still there?"}); !r.Success || *r.Data != "still there?" {
 		t.Errorf("%+v", r)

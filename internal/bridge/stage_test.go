@@ -132,15 +132,3 @@ func agents(t *testing.T, scripts map[string]string) *wsagent.Server {
 	t.Cleanup(s.Close)
 	return s
 }
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !is(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/wsagent"
 )
 
@@ -132,7 +133,7 @@ func converse(c *client, url, script string) []byte {
 // seen is what agents were asked, when all clients have gone.
 func seen(t *testing.T, s *wsagent.Server) []byte {
 	var visits []wsagent.Visit
-	eventually(t, "all clients have gone", func() bool {
+	await.Until(t, "all clients have gone", func() bool {
 		visits = s.Visits()
 		return !slices.ContainsFunc(visits, func(v wsagent.Visit) bool { return !v.Ended })
 	})

@@ -232,7 +232,7 @@ func (s *stage) send(c *Conversation, text string) Event {
 // until reads events from the beginning until one is as wanted.
 func (s *stage) until(c *Conversation, want func(*Event) bool) []Event {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	var all []Event
 	var pos Position

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
@@ -76,7 +77,7 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("closed after %v", took)
 	}
 	// The one that answers is there still, many beats later.
-	eventually(t, "there were six pings", func() bool { return pings.Load() >= 6 })
+	await.Until(t, "there were six pings", func() bool { return pings.Load() >= 6 })
 	c.send(`{"type":"ping"}`)
 	if f := <-got; f.Type != "pong" {
 		t.Errorf("%q", f.raw)
@@ -93,7 +94,7 @@ func TestSlowSockets(t *testing.T) {
 	fast := b.dial("sessionId=s", "")
 	fast.find("connection")
 	slow := b.silent("sessionId=s&after_seq=0")
-	eventually(t, "both are there", func() bool { return b.sockets() == 2 })
+	await.Until(t, "both are there", func() bool { return b.sockets() == 2 })
 	fast.message("Speak")
 	fast.find("turn.started")
 	ref := newLedger()
@@ -146,7 +147,7 @@ func TestStalledSocket(t *testing.T) {
 	fast := b.dial("sessionId=s", "")
 	fast.find("connection")
 	stalled := b.silent("sessionId=s")
-	eventually(t, "both are there", func() bool { return b.sockets() == 2 })
+	await.Until(t, "both are there", func() bool { return b.sockets() == 2 })
 	fast.message("Speak")
 	fast.find("turn.started")
 	ref := newLedger()
@@ -163,7 +164,7 @@ func TestStalledSocket(t *testing.T) {
 	if ref.err != nil {
 		t.Error(ref.err)
 	}
-	eventually(t, "the stalled one was closed", func() bool { return b.sockets() == 1 })
+	await.Until(t, "the stalled one was closed", func() bool { return b.sockets() == 1 })
 	// What is left is what was on the way.
 	n, _ := io.Copy(io.Discard, stalled)
 	if n >= pieces*int64(len(piece)) {
@@ -240,7 +241,7 @@ func TestDrain(t *testing.T) {
 	// The turn has gone on meanwhile.
 	b.says("here.")
 	b.stops()
-	eventually(t, "the turn is over", func() bool {
+	await.Until(t, "the turn is over", func() bool {
 		return strings.Contains(body(t, b.get("/api/chat/s")), `"content":"Still here."`)
 	})
 }
@@ -262,7 +263,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Error(resp.Status)
 	}
 	one.ws.Close(websocket.StatusNormalClosure, "")
-	eventually(t, "there is room again", func() bool { return b.sockets() < 2 })
+	await.Until(t, "there is room again", func() bool { return b.sockets() < 2 })
 	if f := b.dial("", "").find("connection"); f.get("state") != "connected" {
 		t.Error(f.raw)
 	}
@@ -308,7 +309,7 @@ func TestSessionEnds(t *testing.T) {
 	if code := c.closed(); code != websocket.StatusPolicyViolation {
 		t.Error(code)
 	}
-	eventually(t, "the name is free again", func() bool {
+	await.Until(t, "the name is free again", func() bool {
 		return b.dial("sessionId=s", "").find("connection").get("state") == "connected"
 	})
 }

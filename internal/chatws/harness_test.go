@@ -19,6 +19,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -28,7 +29,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = await.Patience
 
 // bench is a chat host on a real listener. Its model says what the test says,
 // when the test says so; everything between that and the sockets is real.
@@ -377,20 +378,6 @@ func body(t *testing.T, resp *http.Response) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// eventually polls until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	end := time.Now().Add(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		<-tick.C
-	}
 }
 
 func query(pairs ...any) string {

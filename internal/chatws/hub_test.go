@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -43,7 +44,7 @@ type socket struct {
 
 func dial(t *testing.T, h *hubtest.Hub, query string) *socket {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -57,7 +58,7 @@ func dial(t *testing.T, h *hubtest.Hub, query string) *socket {
 }
 
 func (s *socket) next() (seen, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	_, b, err := s.ws.Read(ctx)
 	if err != nil {
@@ -110,7 +111,7 @@ func files(edits ...hubtest.Edit) []hubtest.Edit {
 func ready(t *testing.T, h *hubtest.Hub, tool string) {
 	t.Helper()
 	c := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the tools are there", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"`+tool+`"`) })
+	await.Until(t, "the tools are there", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"`+tool+`"`) })
 }
 
 // A browser's socket, a conversation, a tool of a real process, a person who
@@ -266,7 +267,7 @@ func TestDegradedHub(t *testing.T) {
 		srv.Name, srv.Title, srv.Transport, srv.Command = "gone", "gone", config.Stdio, filepath.Join(t.TempDir(), "no-such-program")
 		c.Servers = append(c.Servers, srv)
 	}))
-	hubtest.Eventually(t, "the server has failed", func() bool {
+	await.Until(t, "the server has failed", func() bool {
 		_, b := h.Get("/api/v1/servers")
 		return strings.Contains(string(b), `"state":"error"`)
 	})

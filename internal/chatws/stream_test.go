@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // reader reads a stream of events.
@@ -160,7 +161,7 @@ func TestPostSurvivesItsClient(t *testing.T) {
 	resp.Body.Close()
 	b.says("two.")
 	b.stops()
-	eventually(t, "the turn is over", func() bool {
+	await.Until(t, "the turn is over", func() bool {
 		return strings.Contains(body(t, b.get("/api/chat/s")), `"content":"One two."`)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -140,7 +141,7 @@ func TestSessionSurvivesTheHub(t *testing.T) {
 	if err := syscall.Kill(note.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the next hub", func() error {
+	await.NoError(t, "the next hub", func() error {
 		if now, err := hub.ReadRunning(s.data); err != nil || now.Pid == note.Pid {
 			return fmt.Errorf("%+v, %v", now, err)
 		}
@@ -202,7 +203,7 @@ func TestHubEndsWithItsLastClient(t *testing.T) {
 				t.Errorf("the second client lost its hub: %s", second.said.String())
 			}
 			if tc.ends {
-				await(t, "the hub ends", func() error {
+				await.NoError(t, "the hub ends", func() error {
 					if left := s.processes(t); len(left) > 0 {
 						return fmt.Errorf("%q", left)
 					}
@@ -237,7 +238,7 @@ func TestLaunchBesideAnotherHub(t *testing.T) {
 	c := s.converse(t)
 	c.hello()
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rival__hang","arguments":{}}}`)
-	await(t, "the call runs", func() error {
+	await.NoError(t, "the call runs", func() error {
 		if st, err := peer.ReadState(s.state); err != nil || !slices.Contains(st.Called, "hang") {
 			return fmt.Errorf("%+v, %v", st, err)
 		}

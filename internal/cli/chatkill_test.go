@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
 )
@@ -93,7 +94,7 @@ func (m *mortal) start() {
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
-	await(m.t, "the hub starts", func() error {
+	await.NoError(m.t, "the hub starts", func() error {
 		if note := noted(m.data); note == nil || note.Pid != m.cmd.Process.Pid {
 			return fmt.Errorf("it is not there; it says %.2000s", m.said())
 		}
@@ -247,7 +248,7 @@ func ended(c <-chan struct{}) bool {
 // waitFor waits until some talker is at a moment.
 func (m *mortal) waitFor(at moment) {
 	m.t.Helper()
-	await(m.t, "it comes to a kill "+at.String(), func() error {
+	await.NoError(m.t, "it comes to a kill "+at.String(), func() error {
 		found := m.t.Failed()
 		m.phases.Range(func(_, v any) bool {
 			found = found || v.(map[moment]bool)[at]

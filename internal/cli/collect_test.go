@@ -5,7 +5,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // Little is collected seldom, much as it should be.
@@ -28,7 +28,7 @@ func TestTuned(t *testing.T) {
 	}
 	until := func(what string, ok func(uint64) bool) {
 		t.Helper()
-		hubtest.Eventually(t, what, func() bool {
+		await.Until(t, what, func() bool {
 			runtime.GC()
 			return ok(due())
 		})

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
@@ -33,7 +33,7 @@ func newStage(t *testing.T, name string, tools ...peer.Tool) *stage {
 			t.Errorf("stoa stop: %v: %s", err, out)
 		}
 		endHub(s.data)
-		await(t, "no process is left", func() error {
+		await.NoError(t, "no process is left", func() error {
 			if left := s.processes(t); len(left) > 0 {
 				return fmt.Errorf("%q", left)
 			}
@@ -67,24 +67,6 @@ func (s *stage) processes(t *testing.T) (found []string) {
 		}
 	}
 	return found
-}
-
-func await(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("%s: %v", what, err)
-		case <-tick.C:
-		}
-	}
 }
 
 // conversation is one `stoa stdio` and what it has answered.
@@ -175,7 +157,7 @@ func (c *conversation) hello() {
 func (c *conversation) answer(id int) answer {
 	c.t.Helper()
 	var got answer
-	await(c.t, "answer to "+strconv.Itoa(id), func() error {
+	await.NoError(c.t, "answer to "+strconv.Itoa(id), func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.answers[id]) == 0 {

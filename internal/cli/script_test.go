@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -126,7 +127,7 @@ func entry(spec peer.Spec) map[string]any {
 
 // patience bounds what a script waits for; it is long because machines may be
 // busy, and nothing waits for it when all is well.
-const patience = 60 * time.Second
+const patience = await.Patience
 
 // poll asks until there is no error, or too much time has passed.
 func poll(ts *testscript.TestScript, what string, ask func() error) {

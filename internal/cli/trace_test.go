@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/collector"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -55,7 +56,7 @@ func traceHub(t *testing.T, r *collector.Receiver, name string, servers map[stri
 	}
 	cmd := program(t, dir, nil, "serve", "--config", conf, "--data", data, "--listen", "127.0.0.1:0")
 	address := ""
-	await(t, "the hub starts", func() error {
+	await.NoError(t, "the hub starts", func() error {
 		note := noted(data)
 		if note == nil || note.Pid != cmd.Process.Pid {
 			return fmt.Errorf("it is not there")
@@ -89,7 +90,7 @@ func TestOneTraceOfFiveProcesses(t *testing.T) {
 	address := ln.Addr().String()
 	ln.Close()
 	program(t, dir, []string{"ROUTER_HOST=" + host, "ROUTER_PORT=" + port, "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.URL}, "agent", manifest, "--listen", address)
-	await(t, "the agent listens", func() error {
+	await.NoError(t, "the agent listens", func() error {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -99,7 +100,7 @@ func TestOneTraceOfFiveProcesses(t *testing.T) {
 	outer := traceHub(t, r, "outer", map[string]any{"asker": map[string]any{"url": "http://" + address + "/mcp"}})
 	c := hubtest.Dial(t, "http://"+outer, hubtest.ClientOptions{})
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	await(t, "the agent's tool is offered", func() error {
+	await.NoError(t, "the agent's tool is offered", func() error {
 		if m := c.Call("tools/list", "{}"); !strings.Contains(string(m.Result), "asker__ask") {
 			return fmt.Errorf("%s", m.Raw)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -141,7 +142,7 @@ func TestCallWishes(t *testing.T) {
 		t.Errorf("the agent was told %s", m.Raw)
 	}
 	busy := c.Go("tools/call", hubtest.ToolParams("slow", ""))
-	hubtest.Eventually(t, "it runs", func() bool { return status(t, h, "up").Running == 1 })
+	await.Until(t, "it runs", func() bool { return status(t, h, "up").Running == 1 })
 	waits := c.Go("tools/call", hubtest.ToolParams("params", ""), hubtest.Meta(`"progressToken":"p"`))
 	note := waits.Next()
 	if note.Method != "notifications/progress" || !strings.Contains(string(note.Params), "place 1") || !strings.Contains(string(note.Params), `"progress":-1`) {
@@ -225,7 +226,7 @@ func TestAgentsRegister(t *testing.T) {
 	if status != 201 || out["lease"] == lease {
 		t.Fatalf("registered again: %d %v", status, out)
 	}
-	hubtest.Eventually(t, "an agent that does not renew its lease is gone", func() bool {
+	await.Until(t, "an agent that does not renew its lease is gone", func() bool {
 		status, _ := do("GET", "/mcps/worker", h.Token, "", "")
 		return status == 404
 	})
@@ -255,11 +256,11 @@ func TestPriorityOfATool(t *testing.T) {
 		return func() bool { s := status(t, h, "up"); return s.Running == 1 && s.Queued == n }
 	}
 	busy := c.Go("tools/call", hubtest.ToolParams("up__slow", ""))
-	hubtest.Eventually(t, "it runs", waits(0))
+	await.Until(t, "it runs", waits(0))
 	plain := c.Go("tools/call", hubtest.ToolParams("up__plain", ""))
-	hubtest.Eventually(t, "one waits", waits(1))
+	await.Until(t, "one waits", waits(1))
 	urgent := c.Go("tools/call", hubtest.ToolParams("up__urgent", ""))
-	hubtest.Eventually(t, "two wait", waits(2))
+	await.Until(t, "two wait", waits(2))
 	busy.Close()
 	if first, second := urgent.Response().Text(), plain.Response().Text(); first >= second {
 		t.Errorf("the urgent one was the call %s, the plain one %s", first, second)

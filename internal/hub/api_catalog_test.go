@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -55,7 +56,7 @@ func TestAPICatalog(t *testing.T) {
 	})
 	h := hubtest.New(t, hubtest.Stdio("up", one), hubtest.Stdio("zwei", two), deny)
 	c := apiClient{t, h, h.Token}
-	hubtest.Eventually(t, "all are listed", func() bool {
+	await.Until(t, "all are listed", func() bool {
 		return len(c.tools("?upstream=up").Tools) == 4 && len(c.tools("?upstream=zwei").Tools) == 1
 	})
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -51,7 +52,7 @@ func TestAPIServerRestart(t *testing.T) {
 	if a := c.do("POST", "/api/v1/servers/up/restart", ""); a.Status != http.StatusAccepted {
 		t.Fatalf("restart: %d %s", a.Status, a.Body)
 	}
-	hubtest.Eventually(t, "there is another process", func() bool {
+	await.Until(t, "there is another process", func() bool {
 		now := show()
 		return now.Server.State == "connected" && len(now.Connections) == 1 && now.Connections[0].Pid != was.Connections[0].Pid
 	})
@@ -66,7 +67,7 @@ func TestAPICatalogueChanges(t *testing.T) {
 	waitTools(t, h)
 	c := apiClient{t, h, h.Token}
 	var got shownServer
-	hubtest.Eventually(t, "a change is told", func() bool {
+	await.Until(t, "a change is told", func() bool {
 		c.tool("up__grow", `{}`) // the first may be told together with what was there at first
 		got = hubtest.Decode[shownServer](c.ok("GET", "/api/v1/servers/up", ""))
 		return len(got.Changes) > 0

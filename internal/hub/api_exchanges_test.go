@@ -15,6 +15,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -59,7 +60,7 @@ func (c apiClient) done(after uint64, kind, tool string) event.Record {
 // all are the records of a kind about a tool, once there is one.
 func (c apiClient) all(after uint64, kind, tool string) (found []event.Record) {
 	c.t.Helper()
-	hubtest.Eventually(c.t, "there is a "+kind+" of "+tool, func() bool {
+	await.Until(c.t, "there is a "+kind+" of "+tool, func() bool {
 		found = hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?limit=1000&wait=0s&types="+kind+"&tool="+tool+"&after="+strconv.FormatUint(after, 10), "")).Events
 		return len(found) > 0
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // The pulse tells of calls by time, to the hub's owner, and of errors.
@@ -27,7 +28,7 @@ func TestAPIPulse(t *testing.T) {
 		Errors        int
 	}
 	c.tool("up__no", "{}")
-	hubtest.Eventually(t, "an error is counted", func() bool { return hubtest.Decode[page](c.ok("GET", "/api/v1/pulse", "")).Errors > 0 })
+	await.Until(t, "an error is counted", func() bool { return hubtest.Decode[page](c.ok("GET", "/api/v1/pulse", "")).Errors > 0 })
 	// Calls of the step that runs are not told yet, so that these are dated back.
 	for range 3 {
 		c.hub.Events().Emit(event.Record{Type: event.CallDone, Time: time.Now().Add(-time.Minute), TookUS: 100, Kind: "timeout"})

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -82,7 +83,7 @@ func TestAPISpoken(t *testing.T) {
 			say(t, c, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"up__none"}}`)
 			say(t, c, "{nonsense")
 			say(t, c, `{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"up__grow"}}`)
-			hubtest.Eventually(t, "the socket hears of it", func() bool {
+			await.Until(t, "the socket hears of it", func() bool {
 				_, b, err := c.Read(within(t))
 				return err != nil || strings.Contains(string(b), aNote)
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -73,7 +74,7 @@ func tokenFor(t *testing.T, h *hubtest.Hub, name string, scopes ...string) apiCl
 		t.Fatal(err)
 	}
 	c := apiClient{t, h, secret}
-	hubtest.Eventually(t, "the hub knows the token", func() bool { return c.do(http.MethodGet, "/api/v1/servers", "").Status == http.StatusOK })
+	await.Until(t, "the hub knows the token", func() bool { return c.do(http.MethodGet, "/api/v1/servers", "").Status == http.StatusOK })
 	return c
 }
 
@@ -100,7 +101,7 @@ func apiHub(t *testing.T, edits ...hubtest.Edit) apiClient {
 // waitTools waits until the hub has read what its upstream offers.
 func waitTools(t *testing.T, h *hubtest.Hub) {
 	t.Helper()
-	hubtest.Eventually(t, "the tools are read", func() bool { return status(t, h, "up").Tools > 0 })
+	await.Until(t, "the tools are read", func() bool { return status(t, h, "up").Tools > 0 })
 }
 
 func TestAPITool(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -23,13 +24,13 @@ func slowSpec() peer.Spec {
 // called waits until the upstream is at work on a tool.
 func (w *world) called(t testing.TB, tool string) {
 	t.Helper()
-	hubtest.Eventually(t, tool+" is called", func() bool { return slices.Contains(w.peerState(t).Called, tool) })
+	await.Until(t, tool+" is called", func() bool { return slices.Contains(w.peerState(t).Called, tool) })
 }
 
 // cancelled waits until the upstream knows that nobody waits for a tool.
 func (w *world) cancelled(t testing.TB, tool string) {
 	t.Helper()
-	hubtest.Eventually(t, tool+" is cancelled", func() bool { return slices.Contains(w.peerState(t).Cancelled, tool) })
+	await.Until(t, tool+" is cancelled", func() bool { return slices.Contains(w.peerState(t).Cancelled, tool) })
 }
 
 func TestClientThatLeavesCancelsItsCall(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -25,7 +26,7 @@ func TestListChangesReachClients(t *testing.T) {
 			}
 			for i, x := range streams {
 				// What the hub learned while it started may be told first.
-				hubtest.Eventually(t, "the change is told and listed", func() bool {
+				await.Until(t, "the change is told and listed", func() bool {
 					m := x.Await("notifications/tools/list_changed")
 					if w.era == hubtest.Modern && !strings.Contains(string(m.Params), `"io.modelcontextprotocol/subscriptionId":`+x.ID) {
 						t.Fatalf("the notification is not tagged: %s", m.Raw)
@@ -106,7 +107,7 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 					t.Errorf("%d subscriptions and %d ends of them while one client is left", n, m)
 				}
 				clients[2].End()
-				hubtest.Eventually(t, "the upstream is told that nobody is left", func() bool { return count("unsubscribe") == 1 })
+				await.Until(t, "the upstream is told that nobody is left", func() bool { return count("unsubscribe") == 1 })
 				if m := w.client.Call("resources/subscribe", `{"uri":"nobody://x"}`); m.Fault().Code != -32002 {
 					t.Errorf("a resource that nobody has: %s", m.Raw)
 				}
@@ -168,7 +169,7 @@ func TestUpdatesOfCollidingResources(t *testing.T) {
 	one, two := peer.Serve(t, recoverySpec()), peer.Serve(t, recoverySpec())
 	h := hubtest.New(t, hubtest.HTTP("one", one.URL), hubtest.HTTP("two", two.URL))
 	for _, up := range []string{"one", "two"} {
-		hubtest.Eventually(t, up+" is listed", func() bool { return status(t, h, up).Resources > 0 })
+		await.Until(t, up+" is listed", func() bool { return status(t, h, up).Resources > 0 })
 	}
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
 	x := c.Listen("")

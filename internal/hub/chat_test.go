@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -23,7 +24,7 @@ func TestChatWithoutAKey(t *testing.T) {
 	files := hubtest.Stdio("files", peer.Spec{Name: "files", Tools: []peer.Tool{{Name: "echo"}}})
 	h := hubtest.New(t, files)
 	mcpClient := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the server is there", func() bool { return offers(mcpClient, "files__echo") })
+	await.Until(t, "the server is there", func() bool { return offers(mcpClient, "files__echo") })
 	c := dial(t, h, "/ws")
 	hello := c.next()
 	if hello.Type != "connection" || hello.Payload.State != "connected" || hello.Payload.SessionID == "" || !strings.Contains(hello.Payload.Message, "AI assistant") {
@@ -132,7 +133,7 @@ func TestAgentsOfTheChat(t *testing.T) {
 			}
 		}
 		c := h.Client(t, hubtest.ClientOptions{Era: era})
-		hubtest.Eventually(t, "the agent is listed", func() bool { return offers(c, "my-writer__chat") && offers(c, "news__echo") })
+		await.Until(t, "the agent is listed", func() bool { return offers(c, "my-writer__chat") && offers(c, "news__echo") })
 		for _, name := range []string{"ailumina__chat", "crud__chat", "collaborator__chat", "quiet__chat", "news__chat"} {
 			if offers(c, name) {
 				t.Errorf("%s is on the merged face", name)
@@ -181,7 +182,7 @@ func askSocket(t *testing.T, h *hubtest.Hub, agent string) {
 func TestAgentAsksAgent(t *testing.T) {
 	h := hubtest.New(t, agentOf("inner", nil), agentOf("outer", func(a *config.Agent) { a.Approvals.Default = "allow" }))
 	merged := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the agents are listed", func() bool { return offers(merged, "inner__chat") && offers(merged, "outer__chat") })
+	await.Until(t, "the agents are listed", func() bool { return offers(merged, "inner__chat") && offers(merged, "outer__chat") })
 	c := h.Client(t, hubtest.ClientOptions{Face: "/mcps/outer/mcp"})
 	m := c.Tool("chat", `{"user_input":"call inner__chat {\"user_input\":\"echo deep down\"}"}`)
 	if !strings.Contains(m.Text(), "inner__chat answered") || !strings.Contains(m.Text(), "deep down") {
@@ -216,7 +217,7 @@ func TestRegisteredAgentTakesAStockName(t *testing.T) {
 		t.Fatalf("registering: %d", status)
 	}
 	merged := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the agent is offered", func() bool { return offers(merged, "news__headline") })
+	await.Until(t, "the agent is offered", func() bool { return offers(merged, "news__headline") })
 	if status, _ := do("DELETE", "/mcps/news", lease, ""); status != http.StatusNoContent {
 		t.Fatalf("leaving: %d", status)
 	}
@@ -244,7 +245,7 @@ func TestReloadOfTheChat(t *testing.T) {
 	one, two := play("one", "I am one."), play("two", "I am two.")
 	h := hubtest.New(t, one, agentOf("writer", nil))
 	merged := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the agent is listed", func() bool { return offers(merged, "writer__chat") })
+	await.Until(t, "the agent is listed", func() bool { return offers(merged, "writer__chat") })
 	ask := func() (welcome, answer string) {
 		c := dial(t, h, "/ws")
 		hello := c.next()
@@ -268,7 +269,7 @@ func TestReloadOfTheChat(t *testing.T) {
 	if welcome, got := ask(); got != "I am two." || welcome != "Hi." || h.Model() != "two (script script)" {
 		t.Errorf("%q after %q of %s", got, welcome, h.Model())
 	}
-	hubtest.Eventually(t, "the agents have changed", func() bool {
+	await.Until(t, "the agents have changed", func() bool {
 		return offers(merged, "reader__chat") && !offers(merged, "writer__chat") && offers(merged, "crud__echo")
 	})
 	bad := setupOf(h, play("three", ""))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
 	"github.com/stoahub/stoa/internal/secret"
@@ -62,7 +63,7 @@ func TestChatAbort(t *testing.T) {
 	}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec), faked(t, gone, wants))
 	client := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the server is there", func() bool { return offers(client, "up__look") })
+	await.Until(t, "the server is there", func() bool { return offers(client, "up__look") })
 	told := func(of string) int {
 		b, _ := os.ReadFile(record) // not there before the first line
 		return bytes.Count(b, []byte(`"`+of+`"`))
@@ -76,7 +77,7 @@ func TestChatAbort(t *testing.T) {
 			func(began time.Time, _ int) time.Duration { return (<-gone).Sub(began) }},
 		{"a tool runs", "use up__look", `"state":"processing"`, []string{`"status":"cancelled"`, `"turn.ended"`},
 			func(began time.Time, before int) time.Duration {
-				hubtest.Eventually(t, "the server is told", func() bool { return told("notifications/cancelled") > before })
+				await.Until(t, "the server is told", func() bool { return told("notifications/cancelled") > before })
 				return time.Since(began)
 			}},
 		{"a person is asked", "use up__wipe", `"type":"approval.asked"`, []string{`"approval.decided"`, `"status":"cancelled"`, `"turn.ended"`}, nil},
@@ -88,7 +89,7 @@ func TestChatAbort(t *testing.T) {
 			c.send(`{"type":"message","payload":{"text":` + quoted(tc.say) + `}}`)
 			at := c.sees(tc.at)
 			if tc.say == "use up__look" { // one that was not sent yet needs not be cancelled
-				hubtest.Eventually(t, "the server is called", func() bool { return told("tools/call") > calls })
+				await.Until(t, "the server is called", func() bool { return told("tools/call") > calls })
 			}
 			began := time.Now()
 			c.send(`{"type":"abort"}`)

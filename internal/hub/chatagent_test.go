@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -26,10 +27,10 @@ func allowAll() hubtest.Edit {
 func agentHub(t *testing.T, edits ...hubtest.Edit) (h *hubtest.Hub, state string) {
 	t.Helper()
 	state = filepath.Join(t.TempDir(), "state")
-	spec := peer.Spec{StatePath: state, Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * hubtest.Patience}}}}
+	spec := peer.Spec{StatePath: state, Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * await.Patience}}}}
 	h = hubtest.New(t, append([]hubtest.Edit{hubtest.Stdio("up", spec), allowAll()}, edits...)...)
 	c := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the tools are there", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"up__echo"`) })
+	await.Until(t, "the tools are there", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"up__echo"`) })
 	return h, state
 }
 
@@ -59,12 +60,12 @@ func TestChatAgentAsServer(t *testing.T) {
 	c := h.Client(t, hubtest.ClientOptions{Face: "/mcps/ailumina/mcp"})
 	x := c.Go("tools/call", hubtest.ToolParams("chat", `{"user_input":"call up__slow"}`), `"progressToken":"p"`)
 	x.Await("notifications/progress")
-	hubtest.Eventually(t, "the tool runs", func() bool {
+	await.Until(t, "the tool runs", func() bool {
 		st, err := peer.ReadState(state)
 		return err == nil && slices.Contains(st.Called, "slow")
 	})
 	x.Close()
-	hubtest.Eventually(t, "the tool was cancelled", func() bool {
+	await.Until(t, "the tool was cancelled", func() bool {
 		st, err := peer.ReadState(state)
 		return err == nil && slices.Contains(st.Cancelled, "slow")
 	})
@@ -77,7 +78,7 @@ func asked(t *testing.T, h *hubtest.Hub, token, agent string, q ailumina.Questio
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := ailumina.Options{Retries: -1, Timeout: hubtest.Patience, Header: http.Header{}}
+	o := ailumina.Options{Retries: -1, Timeout: await.Patience, Header: http.Header{}}
 	if token != "" {
 		o.Header.Set("Authorization", "Bearer "+token)
 	}

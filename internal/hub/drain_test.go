@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
@@ -34,7 +35,7 @@ func TestDrain(t *testing.T) {
 		steps.Next()
 		w.End()
 		address := strings.TrimPrefix(w.URL, "http://")
-		hubtest.Eventually(t, "nothing new is taken", func() bool {
+		await.Until(t, "nothing new is taken", func() bool {
 			conn, err := net.Dial("tcp", address)
 			if err == nil {
 				conn.Close()
@@ -88,7 +89,7 @@ func TestDrainEnds(t *testing.T) {
 // Two hubs cannot use one data folder; the second says who has it.
 func TestSecondHubIsRefused(t *testing.T) {
 	h := hubtest.New(t)
-	hubtest.Eventually(t, "hub.json is there", func() bool {
+	await.Until(t, "hub.json is there", func() bool {
 		_, err := hub.ReadRunning(h.Data)
 		return err == nil
 	})

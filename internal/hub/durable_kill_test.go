@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -97,7 +97,7 @@ func (w *writer) remove(name string, f *fate) error {
 
 // wait waits until a hub answers again.
 func (w *writer) wait() error {
-	end := time.Now().Add(hubtest.Patience)
+	end := time.Now().Add(await.Patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {

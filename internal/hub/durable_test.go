@@ -22,6 +22,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -143,7 +144,7 @@ func (d *durable) killOften(t *testing.T, kills int, wanted int64, acked *atomic
 	t.Helper()
 	for i := range kills {
 		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
-		hubtest.Eventually(t, fmt.Sprintf("%d are acknowledged", at), func() bool { return acked.Load() >= at || t.Failed() })
+		await.Until(t, fmt.Sprintf("%d are acknowledged", at), func() bool { return acked.Load() >= at || t.Failed() })
 		d.kill(t)
 		d.start(t)
 	}
@@ -193,7 +194,7 @@ var errRefused = errors.New("the tool said no")
 // that nobody knows what came of it.
 func (d *durable) tool(c *http.Client, session, name, args string) (reply, error) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + hubtest.ToolParams(name, args) + `}`
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.address()+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -359,7 +360,7 @@ func TestHubWithoutItsStore(t *testing.T) {
 		t.Errorf("half stored: %s", m.Raw)
 	}
 	srv.Restart(t)
-	hubtest.Eventually(t, "it works again", func() bool { return strings.Contains(add("w", `"after"`).Text(), `"success":true`) })
+	await.Until(t, "it works again", func() bool { return strings.Contains(add("w", `"after"`).Text(), `"success":true`) })
 	f.becomes("stoa_store_up", 1)
 	for name, want := range map[string]string{"v": "before", "w": "after"} {
 		if m := c.Tool("context_get", `{"name":"`+name+`"}`); !strings.Contains(m.Text(), want) {

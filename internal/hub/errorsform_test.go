@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -79,7 +80,7 @@ func TestErrorsOutliveAKilledHub(t *testing.T) {
 	for life := 1; life <= 3; life++ {
 		fail()
 		id := hubtest.Decode[errorPage](d.ask(t, "/api/v1/errors?tool=context_get")).Last[0].ID
-		hubtest.Eventually(t, "it is in a file", func() bool { return d.wrote(t, "errors", id) })
+		await.Until(t, "it is in a file", func() bool { return d.wrote(t, "errors", id) })
 		d.kill(t)
 		d.start(t)
 		page := hubtest.Decode[errorPage](d.ask(t, "/api/v1/errors?tool=context_get"))
@@ -154,7 +155,7 @@ func watch(t *testing.T, h *hubtest.Hub, query string) func() []byte {
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	next := func() []byte {
-		ctx, cancel := context.WithTimeout(t.Context(), hubtest.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		defer cancel()
 		_, b, err := conn.Read(ctx)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/collector"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -51,7 +52,7 @@ func (f *figures) rises(do func(), series ...string) {
 	}
 	do()
 	for _, s := range series {
-		hubtest.Eventually(f.t, fmt.Sprintf("%s is over %v", s, before[s]), func() bool { return f.value(s) > before[s] })
+		await.Until(f.t, fmt.Sprintf("%s is over %v", s, before[s]), func() bool { return f.value(s) > before[s] })
 		name, _, _ := strings.Cut(s, "{")
 		f.moved[strings.TrimSuffix(name, "_count")] = true
 	}
@@ -60,7 +61,7 @@ func (f *figures) rises(do func(), series ...string) {
 // becomes waits until a series has a value.
 func (f *figures) becomes(series string, want float64) {
 	f.t.Helper()
-	hubtest.Eventually(f.t, fmt.Sprintf("%s is %v", series, want), func() bool { return f.value(series) == want })
+	await.Until(f.t, fmt.Sprintf("%s is %v", series, want), func() bool { return f.value(series) == want })
 }
 
 // figuresHub says what the hub of the figures is made of; so many calls may wait

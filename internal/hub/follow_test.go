@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -67,34 +68,34 @@ func TestFollowFiles(t *testing.T) {
 	one, two := entry(echoSpec("one")), entry(echoSpec("two"))
 	h, rewrite, text := follow(t, nil, map[string]any{"one": one})
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
-	hubtest.Eventually(t, "the first is listed", func() bool { return offers(c, "one__echo") })
-	hubtest.Eventually(t, "it watches", func() bool { return strings.Contains(h.Log(), "nothing changed") })
+	await.Until(t, "the first is listed", func() bool { return offers(c, "one__echo") })
+	await.Until(t, "it watches", func() bool { return strings.Contains(h.Log(), "nothing changed") })
 	before := pids(h)["one"]
 
 	rewrite(text(map[string]any{"one": one, "two": two}))
-	hubtest.Eventually(t, "the second is listed", func() bool { return offers(c, "two__echo") })
+	await.Until(t, "the second is listed", func() bool { return offers(c, "two__echo") })
 	if !strings.Contains(h.Log(), `"changes":["server two added"]`) {
 		t.Errorf("the log does not say what changed: %s", h.Log())
 	}
 
 	rewrite(`{"stoa": 1, "servers": {"one": {"comand": "x"}}}`)
-	hubtest.Eventually(t, "the wrong file is refused", func() bool { return strings.Contains(h.Log(), `did you mean`) })
+	await.Until(t, "the wrong file is refused", func() bool { return strings.Contains(h.Log(), `did you mean`) })
 	told := func(path string) string {
 		_, body := h.Get(path)
 		return string(body)
 	}
-	hubtest.Eventually(t, "who looks at the config is told why", func() bool {
+	await.Until(t, "who looks at the config is told why", func() bool {
 		return strings.Contains(told("/api/v1/config"), `"refused":[{"file":`) && strings.Contains(told("/api/v1/config"), `did you mean`) && strings.Contains(told("/api/v1/pulse"), `"refused":1`)
 	})
 	rewrite(strings.Replace(text(map[string]any{"two": two}), `{`, `{"store":"nats://127.0.0.1:1",`, 1))
-	hubtest.Eventually(t, "what cannot change is refused", func() bool { return strings.Contains(h.Log(), "store cannot change while the hub runs") })
+	await.Until(t, "what cannot change is refused", func() bool { return strings.Contains(h.Log(), "store cannot change while the hub runs") })
 	if !offers(c, "one__echo") || !offers(c, "two__echo") || pids(h)["one"] != before {
 		t.Error("a refused change had an effect")
 	}
 
 	rewrite(text(map[string]any{"two": two}))
-	hubtest.Eventually(t, "the first is gone", func() bool { return !offers(c, "one__echo") })
-	hubtest.Eventually(t, "nothing is refused any more", func() bool {
+	await.Until(t, "the first is gone", func() bool { return !offers(c, "one__echo") })
+	await.Until(t, "nothing is refused any more", func() bool {
 		return !strings.Contains(told("/api/v1/config"), `"refused"`) && !strings.Contains(told("/api/v1/pulse"), `"refused"`)
 	})
 }
@@ -103,7 +104,7 @@ func TestFollowSignal(t *testing.T) {
 	again := make(chan os.Signal, 1)
 	h, _, _ := follow(t, again, map[string]any{"one": entry(echoSpec("one"))})
 	look := func() int { return strings.Count(h.Log(), "config read again, nothing changed") }
-	hubtest.Eventually(t, "it watches", func() bool { return look() == 1 })
+	await.Until(t, "it watches", func() bool { return look() == 1 })
 	again <- syscall.SIGHUP
-	hubtest.Eventually(t, "the signal makes it read again", func() bool { return look() == 2 })
+	await.Until(t, "the signal makes it read again", func() bool { return look() == 2 })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -32,7 +33,7 @@ func fuzzHub(f *testing.F) *hub.Hub {
 		f.Fatal(err)
 	}
 	f.Cleanup(h.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	h.Settle(ctx)
 	return h

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/obs"
@@ -61,7 +62,7 @@ func TestErrors(t *testing.T) {
 	h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: "/mcps/up/mcp"}).Call("tools/call", "{}")
 	c.Call("made/up", "{}")
 	var page errorPage
-	hubtest.Eventually(t, "all faults are in the book", func() bool {
+	await.Until(t, "all faults are in the book", func() bool {
 		page = errorsOf(t, h, "")
 		return hasGroup(page, "TOOL_ERROR", "up", "refuse") && hasGroup(page, "TIMEOUT", "up", "slow") && hasGroup(page, "UPSTREAM_FAILED", "away", "") && hasGroup(page, "MODULE_FAILED", "nosuch", "") &&
 			hasGroup(page, "UNKNOWN_TOOL", "", "tools/call") && hasGroup(page, "INVALID_PARAMS", "", "tools/call") && hasGroup(page, "UNKNOWN_METHOD", "", "other")
@@ -136,7 +137,7 @@ func TestUpstreamEvents(t *testing.T) {
 	settled(t, h, "up")
 	find := func(what string, ok func(r event.Record, data string) bool) {
 		t.Helper()
-		hubtest.Eventually(t, what, func() bool {
+		await.Until(t, what, func() bool {
 			records, _, _ := h.Events().After(0, 1000)
 			return slices.ContainsFunc(records, func(r event.Record) bool {
 				data, _ := json.Marshal(r.Data)
@@ -209,14 +210,14 @@ func TestErrorsByPage(t *testing.T) {
 		Last        []incident.Error
 	}
 	get := func(query string) page { return hubtest.Decode[page](c.ok("GET", "/api/v1/errors?"+query, "")) }
-	hubtest.Eventually(t, "all are in the book", func() bool { return get("").GroupsTotal >= 3 })
+	await.Until(t, "all are in the book", func() bool { return get("").GroupsTotal >= 3 })
 	all := get("stacks=false")
 	part := get("groups=1&offset=1")
 	if len(all.Groups) != all.GroupsTotal || part.GroupsTotal != all.GroupsTotal || len(part.Groups) != 1 || part.Groups[0].Key != all.Groups[1].Key || len(part.Last) != len(all.Last) {
 		t.Errorf("%d of %d groups, then %d of %d: %+v", len(all.Groups), all.GroupsTotal, len(part.Groups), part.GroupsTotal, part.Groups)
 	}
 	c.hub.Logs().Logger().Error("panic in a request", obs.KeyAction, "serve", "stack", "goroutine 1 [running]")
-	hubtest.Eventually(t, "the panic is in the book", func() bool { return len(get("code=PANIC").Last) > 0 })
+	await.Until(t, "the panic is in the book", func() bool { return len(get("code=PANIC").Last) > 0 })
 	if with, without := get("code=PANIC").Last[0], get("code=PANIC&stacks=false").Last[0]; with.Error.Stack == "" || without.Error.Stack != "" || with.ID != without.ID {
 		t.Errorf("with stacks %q, without %q", with.Error.Stack, without.Error.Stack)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -157,7 +158,7 @@ func TestRootsOfUnsharedServer(t *testing.T) {
 				}
 				before := status(t, w.Hub, "up").Connections
 				bare.End()
-				hubtest.Eventually(t, "the client's own connection is closed", func() bool {
+				await.Until(t, "the client's own connection is closed", func() bool {
 					return status(t, w.Hub, "up").Connections < before
 				})
 			})
@@ -272,7 +273,7 @@ func TestClientRefusesOrLeavesDuringQuestion(t *testing.T) {
 			x = w.client.Go("tools/call", hubtest.ToolParams("up__elicit", ""))
 			x.Await("elicitation/create")
 			x.Close()
-			hubtest.Eventually(t, "the call is over", func() bool { return status(t, w.Hub, "up").Running == 0 })
+			await.Until(t, "the call is over", func() bool { return status(t, w.Hub, "up").Running == 0 })
 		})
 	}
 }

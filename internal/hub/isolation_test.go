@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -61,7 +62,7 @@ func TestBadUpstreamsCostOthersNothing(t *testing.T) {
 	h := badCompany(t)
 	// The bad ones keep at it for 20 s and more.
 	const bound = 8 * time.Second
-	hubtest.Eventually(t, "the slow one is listed", func() bool { return status(t, h, "slow").Tools > 0 })
+	await.Until(t, "the slow one is listed", func() bool { return status(t, h, "slow").Tools > 0 })
 	slow := h.Client(t, hubtest.ClientOptions{}).Go("tools/call", hubtest.ToolParams("slow__slow", ""))
 	began := time.Now()
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
@@ -94,7 +95,7 @@ func TestBadUpstreamsCostOthersNothing(t *testing.T) {
 
 // tellsTheTruth checks what /readyz and the API say of bad company.
 func tellsTheTruth(t *testing.T, h *hubtest.Hub) {
-	hubtest.Eventually(t, "the bad ones show what they are", func() bool {
+	await.Until(t, "the bad ones show what they are", func() bool {
 		crash, nobody := status(t, h, "crash"), status(t, h, "nobody")
 		return crash.Starts >= 2 && nobody.State == upstream.Failed
 	})
@@ -126,7 +127,7 @@ func tellsTheTruth(t *testing.T, h *hubtest.Hub) {
 		t.Errorf("the one that is not there: %+v", s)
 	}
 	var last upstream.Status
-	hubtest.Eventually(t, "the crashing one says how it ended", func() bool {
+	await.Until(t, "the crashing one says how it ended", func() bool {
 		last = status(t, h, "crash")
 		return strings.Contains(last.Error, "exit status 3") && strings.Contains(strings.Join(last.Stderr, "\n"), "WARN")
 	})
@@ -201,13 +202,13 @@ func TestRestartsLeaveNothing(t *testing.T) {
 			}
 		}
 		pids = append(append(pids, st.Pids...), st.Grandchildren...)
-		hubtest.Eventually(t, "the group is gone", func() bool {
+		await.Until(t, "the group is gone", func() bool {
 			running := slices.ContainsFunc(st.Grandchildren, proc.Alive)
 			return !running && !slices.ContainsFunc(st.Pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 		})
 	}
 	c.Tool("up__echo", "{}")
-	hubtest.Eventually(t, "files and goroutines are no more than at first", func() bool {
+	await.Until(t, "files and goroutines are no more than at first", func() bool {
 		return openFiles(t) <= files+2 && runtime.NumGoroutine() <= routines+5
 	})
 	h.Stop()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -34,10 +35,10 @@ func TestQueue(t *testing.T) {
 		var busy []*hubtest.Exchange
 		for i := range 2 {
 			busy = append(busy, w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "slow"), "")))
-			hubtest.Eventually(t, "the call runs", running(i+1, 0))
+			await.Until(t, "the call runs", running(i+1, 0))
 		}
 		waits := w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "echo"), `{"a":1}`))
-		hubtest.Eventually(t, "the third waits", running(2, 1))
+		await.Until(t, "the third waits", running(2, 1))
 		full := w.call("echo", "")
 		code := map[hubtest.Era]int{hubtest.Legacy: -32002, hubtest.Modern: -31002}[w.era]
 		if f := full.Fault(); f.Data.Kind != "queue_full" || f.Code != code || !f.Data.Retryable {
@@ -47,7 +48,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("one that waited too long: %s", m.Raw)
 		}
 		waits = w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "echo"), `{"a":1}`))
-		hubtest.Eventually(t, "another waits", running(2, 1))
+		await.Until(t, "another waits", running(2, 1))
 		busy[0].Close()
 		if m := waits.Response(); m.Text() != `{"a":1}` {
 			t.Errorf("one whose turn came: %s", m.Raw)
@@ -56,7 +57,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("a list waits for nobody: %s", m.Raw)
 		}
 		busy[1].Close()
-		hubtest.Eventually(t, "all is over", running(0, 0))
+		await.Until(t, "all is over", running(0, 0))
 	})
 }
 
@@ -87,7 +88,7 @@ func TestBreakerOfTool(t *testing.T) {
 				if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
 					t.Errorf("another tool: %s", m.Raw)
 				}
-				hubtest.Eventually(t, "the tool is tried again", func() bool { return w.call("bad", "").Fault().Message == "broken" })
+				await.Until(t, "the tool is tried again", func() bool { return w.call("bad", "").Fault().Message == "broken" })
 			})
 		}
 	}
@@ -143,7 +144,7 @@ func TestBreakerOfUpstream(t *testing.T) {
 			if m := w.call("echo", ""); m.Fault().Data.Kind != "breaker_open" {
 				t.Errorf("after two losses: %s", m.Raw)
 			}
-			hubtest.Eventually(t, "it is used again", func() bool { return w.call("echo", `{"a":1}`).Text() == `{"a":1}` })
+			await.Until(t, "it is used again", func() bool { return w.call("echo", `{"a":1}`).Text() == `{"a":1}` })
 			if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
 				t.Errorf("after it came back: %s", m.Raw)
 			}
@@ -200,7 +201,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			if m := w.call("count", ""); m.Text() != "1" && m.Text() != "2" {
 				t.Fatalf("call: %s", m.Raw)
 			}
-			hubtest.Eventually(t, "the connection is closed", func() bool {
+			await.Until(t, "the connection is closed", func() bool {
 				s := status(t, w.Hub, "up")
 				return s.Connections == 0 && s.State == upstream.Disconnected
 			})
@@ -217,7 +218,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			t.Errorf("statistics: %+v", s)
 		}
 		if w.http == nil {
-			hubtest.Eventually(t, "no process is left", func() bool {
+			await.Until(t, "no process is left", func() bool {
 				return !slices.ContainsFunc(w.peerState(t).Pids, proc.Alive) || len(status(t, w.Hub, "up").Pids) > 0
 			})
 		}
@@ -234,7 +235,7 @@ func TestSubscribedConnectionIsKept(t *testing.T) {
 	x := w.subscribe(t, w.client)
 	sessions := w.http.Sessions()
 	end := time.Now().Add(500 * time.Millisecond)
-	hubtest.Eventually(t, "the idle time is over", func() bool { return time.Now().After(end) })
+	await.Until(t, "the idle time is over", func() bool { return time.Now().After(end) })
 	w.touch(t, x)
 	if got := w.http.Sessions(); !slices.Equal(got, sessions) {
 		t.Errorf("the session changed from %v to %v", sessions, got)
@@ -254,13 +255,13 @@ func TestPoolMaximum(t *testing.T) {
 	var busy []*hubtest.Exchange
 	for _, up := range []string{"a", "b"} {
 		busy = append(busy, on(up).Go("tools/call", hubtest.ToolParams("slow", "")))
-		hubtest.Eventually(t, up+" is busy", func() bool { return status(t, h, up).Running > 0 })
+		await.Until(t, up+" is busy", func() bool { return status(t, h, up).Running > 0 })
 	}
 	if m := on("c").Tool("echo", ""); m.Fault().Data.Kind != "limit" || !strings.Contains(m.Fault().Message, "in use") {
 		t.Errorf("a third connection: %s", m.Raw)
 	}
 	busy[0].Close()
-	hubtest.Eventually(t, "the idle one makes room", func() bool { return on("c").Tool("echo", `{"a":1}`).Text() == `{"a":1}` })
+	await.Until(t, "the idle one makes room", func() bool { return on("c").Tool("echo", `{"a":1}`).Text() == `{"a":1}` })
 	if s := poolStats(t, h); s.Open > 2 {
 		t.Errorf("statistics: %+v", s)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -95,7 +96,7 @@ func TestChangesCrossEras(t *testing.T) {
 	eachCell(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		x := w.subscribe(t, w.client)
 		w.listening(t)
-		hubtest.Eventually(t, "an update reaches the subscriber", func() bool {
+		await.Until(t, "an update reaches the subscriber", func() bool {
 			// When the server has the subscription cannot be seen from outside.
 			if m := w.call("touch", `{"uri":"mem://a"}`); !strings.HasPrefix(m.Text(), "version") {
 				t.Fatalf("touch: %s", m.Raw)
@@ -103,7 +104,7 @@ func TestChangesCrossEras(t *testing.T) {
 			return w.heard(x, "notifications/resources/updated")
 		})
 		name := w.call("grow", "").Text()
-		hubtest.Eventually(t, "the change is told and listed", func() bool {
+		await.Until(t, "the change is told and listed", func() bool {
 			m := x.Await("notifications/tools/list_changed")
 			tagged := strings.Contains(string(m.Params), `"io.modelcontextprotocol/subscriptionId":`+x.ID)
 			if x.ID != "" && tagged != (w.era == hubtest.Modern) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/modules"
 )
@@ -150,7 +151,7 @@ func TestModulesThatFail(t *testing.T) {
 		t.Fatalf("reload: %v, %v", changes, err)
 	}
 	x.Await("notifications/tools/list_changed")
-	hubtest.Eventually(t, "the module is offered", func() bool { return has(t, c, "file_list") && !has(t, c, "read_logs") })
+	await.Until(t, "the module is offered", func() bool { return has(t, c, "file_list") && !has(t, c, "read_logs") })
 	if got := modulesFor(t, c); !got["file"].On || got["debug"].On || got["weather"].Failed == "" {
 		t.Errorf("after the reload: %+v", got)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -39,7 +40,7 @@ func toolNames(t testing.TB, c *hubtest.Client) []string {
 func settled(t testing.TB, h *hubtest.Hub, ups ...string) {
 	t.Helper()
 	for _, up := range ups {
-		hubtest.Eventually(t, up+" is listed", func() bool {
+		await.Until(t, up+" is listed", func() bool {
 			s := status(t, h, up)
 			return s.Tools+s.Prompts+s.Resources > 0
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -32,7 +33,7 @@ func TestOverrides(t *testing.T) {
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		merged := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcp"})
 		agent := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcps/up/mcp"})
-		hubtest.Eventually(t, "it is listed", func() bool { return offers(merged, "up__hang") })
+		await.Until(t, "it is listed", func() bool { return offers(merged, "up__hang") })
 		type list struct {
 			Tools []struct{ Name, Description string }
 		}
@@ -85,7 +86,7 @@ func TestOverrides(t *testing.T) {
 func TestOverrideChangeIsTold(t *testing.T) {
 	h := hubtest.New(t, overriding(nil))
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
-	hubtest.Eventually(t, "it is listed", func() bool { return offers(c, "up__echo") })
+	await.Until(t, "it is listed", func() bool { return offers(c, "up__echo") })
 	listen := c.Listen(`{"toolsListChanged":true}`)
 	defer listen.Close()
 	if _, err := h.Reload(setupOf(h, overriding(map[string]config.Override{"echo": {Name: "say"}}))); err != nil {

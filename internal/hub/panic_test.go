@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
@@ -67,7 +68,7 @@ func TestPanicsAreCaught(t *testing.T) {
 		}
 	}
 	c := h.Client(t, hubtest.ClientOptions{Header: in("work")})
-	hubtest.Eventually(t, "the tools are offered", func() bool { return offers(c, "tame__boom0") && offers(c, "wild__boom0") })
+	await.Until(t, "the tools are offered", func() bool { return offers(c, "tame__boom0") && offers(c, "wild__boom0") })
 	api := apiClient{t, h, h.Token}
 	chat := dial(t, h, "/ws")
 	chat.next()
@@ -107,7 +108,7 @@ func TestPanicsAreCaught(t *testing.T) {
 	}
 	var page errorPage
 	for _, what := range []string{"the tool of tame", "the handler of wild", "the writer of an answer"} {
-		hubtest.Eventually(t, what+" is among the errors", func() bool {
+		await.Until(t, what+" is among the errors", func() bool {
 			page = errorsOf(t, h, "?code=PANIC")
 			for _, e := range page.Last {
 				if strings.Contains(e.Error.Message, what) {

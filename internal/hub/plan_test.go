@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/plan"
 )
@@ -217,21 +218,21 @@ func TestPlanProgress(t *testing.T) {
 				}
 				return n
 			}
-			hubtest.Eventually(t, "the last step is at work", func() bool { return slow() > len(web.State().Cancelled) })
+			await.Until(t, "the last step is at work", func() bool { return slow() > len(web.State().Cancelled) })
 			if era == hubtest.Legacy {
 				c.Notify("notifications/cancelled", `{"requestId":`+x.ID+`}`)
 			} else {
 				x.Close()
 			}
 			var v plan.View
-			hubtest.Eventually(t, "the run stops", func() bool {
+			await.Until(t, "the run stops", func() bool {
 				v = planRun(t, good(t, c.Tool("plan_status", `{"sessionId":"current"}`)))
 				return v.Status.Over()
 			})
 			if v.Status != plan.Stopped || !strings.Contains(v.Reason, "cancelled") {
 				t.Errorf("%+v", v)
 			}
-			hubtest.Eventually(t, "the upstream is told", func() bool { return slow() == len(web.State().Cancelled) })
+			await.Until(t, "the upstream is told", func() bool { return slow() == len(web.State().Cancelled) })
 		})
 	}
 }
@@ -250,7 +251,7 @@ func TestPlanAsTask(t *testing.T) {
 	}
 	var started struct{ Task string }
 	var made aTask
-	hubtest.Eventually(t, "the upstream is listed", func() bool {
+	await.Until(t, "the upstream is listed", func() bool {
 		a, err := d.tool(c, "starts", "plan_execute", strings.Replace(text(1), `{"plan"`, `{"dryRun":true,"plan"`, 1))
 		return err == nil && a.Success
 	})
@@ -262,17 +263,17 @@ func TestPlanAsTask(t *testing.T) {
 	if made = hubtest.Decode[aTask](m.Result); err != nil || made.TaskID == "" {
 		t.Fatalf("a long run is no task for those who know tasks: %s (%v)", m.Raw, err)
 	}
-	hubtest.Eventually(t, "both are at work", func() bool { return len(sent(web, "n1."))+len(sent(web, "n2.")) == 2 })
+	await.Until(t, "both are at work", func() bool { return len(sent(web, "n1."))+len(sent(web, "n2.")) == 2 })
 	d.kill(t)
 	d.start(t)
-	hubtest.Eventually(t, "the task of task_start ends", func() bool {
+	await.Until(t, "the task of task_start ends", func() bool {
 		a, err = d.tool(c, "starts", "task_result", `{"task":"`+started.Task+`","waitMs":10000}`)
 		return err == nil && !strings.Contains(string(a.Data), `"working"`)
 	})
 	if !strings.Contains(string(a.Data), `"completed"`) || !strings.Contains(string(a.Data), `\"r\":1`) {
 		t.Errorf("the task of task_start: %s", a.Data)
 	}
-	hubtest.Eventually(t, "the task of the extension ends", func() bool {
+	await.Until(t, "the task of the extension ends", func() bool {
 		m, err = d.modern(c, "tasks/get", made.TaskID, `{"taskId":"`+made.TaskID+`"}`)
 		made = hubtest.Decode[aTask](m.Result)
 		return err == nil && made.Status != "working"

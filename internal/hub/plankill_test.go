@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hub"
-	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/store"
@@ -108,7 +108,7 @@ func (p *planner) step() error {
 
 // wait waits until a hub answers again.
 func (p *planner) wait() error {
-	end := time.Now().Add(hubtest.Patience)
+	end := time.Now().Add(await.Patience)
 	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
 		_, err := p.d().tool(p.http, "nobody", "context_list", `{}`)
 		if err == nil {
@@ -192,7 +192,7 @@ func TestKilledHubWithPlans(t *testing.T) {
 	d.kill(t)
 	d.start(t)
 	for _, p := range all {
-		p.settled(t, hubtest.Patience)
+		p.settled(t, await.Patience)
 	}
 	d.stop(t)
 	sum := checkJournals(t, storetest.Open(t, store.Options{Dir: hub.StoreDir(d.data)}), web)
@@ -214,14 +214,14 @@ func TestPlansWithoutLeader(t *testing.T) {
 	all, begun, wait := planners(t, 4, wanted, func() *durable { return d })
 	for i := range stops {
 		at := int64(i+1) * wanted / int64(stops+1)
-		hubtest.Eventually(t, "so many are begun", func() bool { return begun.Load() >= at || t.Failed() })
+		await.Until(t, "so many are begun", func() bool { return begun.Load() >= at || t.Failed() })
 		leader := c.Leader(t, "plan")
 		c.Kill(leader)
 		both := i%3 == 2
 		if both {
 			d.kill(t)
 		} else {
-			hubtest.Eventually(t, "runs are begun without it", func() bool { return begun.Load() > at || t.Failed() })
+			await.Until(t, "runs are begun without it", func() bool { return begun.Load() > at || t.Failed() })
 		}
 		c.Restart(t, leader)
 		c.Whole(t, "plan")
@@ -231,7 +231,7 @@ func TestPlansWithoutLeader(t *testing.T) {
 	}
 	wait()
 	for _, p := range all {
-		p.settled(t, 2*hubtest.Patience)
+		p.settled(t, 2*await.Patience)
 	}
 	d.stop(t)
 	sum := checkJournals(t, storetest.Open(t, c.Options()), web)
@@ -255,12 +255,12 @@ func TestPlansOfTwoHubs(t *testing.T) {
 		}
 		return hubs[turn.Add(1)%2]
 	})
-	hubtest.Eventually(t, "half of them are begun", func() bool { return begun.Load() >= wanted/2 || t.Failed() })
+	await.Until(t, "half of them are begun", func() bool { return begun.Load() >= wanted/2 || t.Failed() })
 	killed.Store(true)
 	hubs[0].kill(t)
 	wait()
 	for _, p := range all {
-		p.settled(t, 2*hubtest.Patience)
+		p.settled(t, 2*await.Patience)
 	}
 	hubs[1].stop(t)
 	sum := checkJournals(t, storetest.Open(t, store.Options{URL: server.URL}), web)
@@ -301,18 +301,18 @@ func TestPlansOfAStalledHub(t *testing.T) {
 			}
 		})
 	}
-	hubtest.Eventually(t, "some are under way", func() bool { return len(web.Requests()) > 10 })
+	await.Until(t, "some are under way", func() bool { return len(web.Requests()) > 10 })
 	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	p := &planner{d: on(b), http: client, names: names}
-	p.settled(t, hubtest.Patience)
+	p.settled(t, await.Patience)
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
 	p.d = on(a)
-	p.settled(t, hubtest.Patience)
+	p.settled(t, await.Patience)
 	a.stop(t)
 	b.stop(t)
 	t.Logf("%+v", checkJournals(t, storetest.Open(t, store.Options{URL: server.URL}), web))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
 	"github.com/stoahub/stoa/internal/plan"
@@ -28,7 +29,7 @@ func TestPublishedPlan(t *testing.T) {
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
 	x := c.Listen(`{"toolsListChanged":true}`)
 	long := c.Go("tools/call", hubtest.ToolParams("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__compute","args":{"seconds":`+fmt.Sprint(soak(1, 12))+`}}]}}`))
-	hubtest.Eventually(t, "a run is under way", func() bool { return slices.Contains(web.State().Called, "compute") })
+	await.Until(t, "a run is under way", func() bool { return slices.Contains(web.State().Called, "compute") })
 	good(t, c.Tool("plan_create", `{"publish":"greet","plan":{"title":"Greet","inputs":[{"name":"who","schema":{"type":"string"}},{"name":"n","default":1}],"steps":[{"id":"a","tool":"up__echo","args":{"hello":"@who","n":"@n"}}],"outputs":{"said":"@a.hello"}}}`))
 	x.Await("notifications/tools/list_changed")
 	call := func(c *hubtest.Client) {
@@ -44,7 +45,7 @@ func TestPublishedPlan(t *testing.T) {
 			t.Errorf("an input that does not fit: %s", m.Raw)
 		}
 	}
-	hubtest.Eventually(t, "it is listed", func() bool { return has(t, c, "plan__greet") })
+	await.Until(t, "it is listed", func() bool { return has(t, c, "plan__greet") })
 	call(c)
 	if v := planRun(t, good(t, long.Response())); v.Status != plan.Finished {
 		t.Errorf("a run that was under way when the tools changed: %+v", v)

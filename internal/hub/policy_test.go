@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/policy"
 )
@@ -85,7 +86,7 @@ func (c apiClient) approvals() []policy.Approval {
 func (c apiClient) asked() policy.Approval {
 	c.t.Helper()
 	var all []policy.Approval
-	hubtest.Eventually(c.t, "somebody is asked", func() bool { all = c.approvals(); return len(all) == 1 })
+	await.Until(c.t, "somebody is asked", func() bool { all = c.approvals(); return len(all) == 1 })
 	return all[0]
 }
 
@@ -132,7 +133,7 @@ func TestPolicyHoldsOnAllFaces(t *testing.T) {
 			t.Errorf("asked %+v", a)
 		}
 		// The upstream's time-out does not run while somebody thinks.
-		hubtest.Eventually(t, "the time-out would be over", func() bool { return time.Since(a.Created) > time.Second })
+		await.Until(t, "the time-out would be over", func() bool { return time.Since(a.Created) > time.Second })
 		api.decide(a.ID, `{"decision":"edit","args":{"path":"elsewhere"}}`)
 		if m := x.Response(); m.Text() != `{"path":"elsewhere"}` {
 			t.Errorf("edited: %s", m.Raw)
@@ -146,7 +147,7 @@ func TestPolicyHoldsOnAllFaces(t *testing.T) {
 		x = w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "write"), `{"path":"c"}`))
 		gone := api.asked().ID
 		x.Close()
-		hubtest.Eventually(t, "the question is withdrawn", func() bool { return len(api.approvals()) == 0 })
+		await.Until(t, "the question is withdrawn", func() bool { return len(api.approvals()) == 0 })
 		if a := api.do("POST", "/api/v1/approvals/"+gone, `{"decision":"approve"}`); a.Status != 404 || !strings.Contains(string(a.Body), "aborted") {
 			t.Errorf("what was withdrawn: %d %s", a.Status, a.Body)
 		}
@@ -251,7 +252,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	api.put("one", "x", "1")
 	api.ok("DELETE", "/api/v1/sessions/one", "")
 	type list struct{ Remembered, Forgotten []policy.Remembered }
-	hubtest.Eventually(t, "it is forgotten", func() bool {
+	await.Until(t, "it is forgotten", func() bool {
 		return len(hubtest.Decode[list](api.ok("GET", "/api/v1/approvals/remembered", "")).Remembered) == 0
 	})
 	if kind := in(h, "one"); kind != "approval_required" {

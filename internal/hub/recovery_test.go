@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -50,7 +51,7 @@ func (w *world) crash(t testing.TB) {
 		}
 	}
 	// Until then it may hold its input open and take what nobody will read.
-	hubtest.Eventually(t, "the killed process is reaped", func() bool {
+	await.Until(t, "the killed process is reaped", func() bool {
 		return !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 	})
 }
@@ -110,12 +111,12 @@ func (w *world) touch(t testing.TB, x *hubtest.Exchange) {
 // as that can be seen from outside.
 func (w *world) listening(t testing.TB) {
 	t.Helper()
-	hubtest.Eventually(t, "the upstream is connected and listed", func() bool {
+	await.Until(t, "the upstream is connected and listed", func() bool {
 		s := status(t, w.Hub, "up")
 		return s.State == upstream.Connected && s.Tools > 0 && !s.Stale
 	})
 	if w.http != nil {
-		hubtest.Eventually(t, "the upstream has its stream", func() bool { return w.http.OpenStreams() > 0 })
+		await.Until(t, "the upstream has its stream", func() bool { return w.http.OpenStreams() > 0 })
 	}
 }
 
@@ -127,9 +128,9 @@ func TestSubscriptionsSurviveCrash(t *testing.T) {
 		for range 2 {
 			starts := w.peerState(t).Starts
 			w.crash(t)
-			hubtest.Eventually(t, "the upstream is started again", func() bool { return w.peerState(t).Starts > starts })
+			await.Until(t, "the upstream is started again", func() bool { return w.peerState(t).Starts > starts })
 			w.listening(t)
-			hubtest.Eventually(t, "an update reaches the subscriber", func() bool {
+			await.Until(t, "an update reaches the subscriber", func() bool {
 				// Nobody can tell from outside when a legacy server is
 				// subscribed to again, so touch until it is heard.
 				if m := w.call("touch", `{"uri":"mem://a"}`); !strings.HasPrefix(m.Text(), "version") {
@@ -163,11 +164,11 @@ func TestChangesWhileAwayAreTold(t *testing.T) {
 			t.Fatalf("grow: %s", m.Raw)
 		}
 		tools := func() string { return string(w.client.Call("tools/list", "{}").Result) }
-		hubtest.Eventually(t, "the new tool is listed", func() bool { return strings.Contains(tools(), "extra_1") })
+		await.Until(t, "the new tool is listed", func() bool { return strings.Contains(tools(), "extra_1") })
 		x := w.client.Listen(listenAll)
 		w.crash(t) // its lists are as they were at first
 		x.Await("notifications/tools/list_changed")
-		hubtest.Eventually(t, "the lost tool is gone", func() bool { return !strings.Contains(tools(), "extra_1") })
+		await.Until(t, "the lost tool is gone", func() bool { return !strings.Contains(tools(), "extra_1") })
 	})
 }
 
@@ -178,7 +179,7 @@ func TestStatusOfUpstreamThatIsAway(t *testing.T) {
 			w := newWorld(t, cell{era, "sse", true}, recoverySpec(), worldOptions{})
 			w.listening(t)
 			w.http.Kill()
-			hubtest.Eventually(t, "the state says that it is away", func() bool {
+			await.Until(t, "the state says that it is away", func() bool {
 				s := status(t, w.Hub, "up")
 				return s.State != upstream.Connected && s.Error != "" && s.Stale
 			})
@@ -189,7 +190,7 @@ func TestStatusOfUpstreamThatIsAway(t *testing.T) {
 				t.Errorf("a call while away: %s", m.Raw)
 			}
 			w.http.Restart()
-			hubtest.Eventually(t, "the state says that it is back", func() bool {
+			await.Until(t, "the state says that it is back", func() bool {
 				s := status(t, w.Hub, "up")
 				return s.State == upstream.Connected && !s.Stale
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/session"
 )
@@ -189,7 +190,7 @@ func TestCallsThatUsedValuesAreOnRecord(t *testing.T) {
 	c.Tool("up__echo", `{"v":"@doc.k","w":["@n","@n"]}`, `"stoa/saveAs":"out"`)
 	c.Tool("up__echo", `{"v":1}`)
 	var got []event.Record
-	hubtest.Eventually(t, "both calls are on record", func() bool {
+	await.Until(t, "both calls are on record", func() bool {
 		got, _, _ = h.Events().After(last, 10)
 		got = slices.DeleteFunc(got, func(r event.Record) bool { return r.Type != event.CallDone })
 		return len(got) == 2

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -58,12 +59,12 @@ func TestReloadChangesOnlyWhatChanged(t *testing.T) {
 	keep, change, gone := hubtest.Stdio("keep", echoSpec("keep")), hubtest.Stdio("change", echoSpec("change")), hubtest.Stdio("gone", echoSpec("gone"))
 	h := hubtest.New(t, keep, change, gone)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
-	hubtest.Eventually(t, "all are listed", func() bool {
+	await.Until(t, "all are listed", func() bool {
 		return offers(c, "keep__echo") && offers(c, "change__echo") && offers(c, "gone__echo")
 	})
 	before := pids(h)
 	running := c.Go("tools/call", hubtest.ToolParams("change__slow", "{}")) // it may end on the process that goes
-	hubtest.Eventually(t, "the call runs", func() bool {
+	await.Until(t, "the call runs", func() bool {
 		for _, s := range h.Upstreams() {
 			if s.Name == "change" {
 				return s.Running == 1
@@ -82,7 +83,7 @@ func TestReloadChangesOnlyWhatChanged(t *testing.T) {
 	if resp := running.Response(); resp.Error != nil {
 		t.Errorf("the call that was running: %s", resp.Error)
 	}
-	hubtest.Eventually(t, "the new lists are there", func() bool {
+	await.Until(t, "the new lists are there", func() bool {
 		return offers(c, "change__more") && offers(c, "fresh__echo") && !offers(c, "gone__echo")
 	})
 	after := pids(h)
@@ -126,7 +127,7 @@ func TestReloadSeesSecrets(t *testing.T) {
 func TestReloadRefusesWhole(t *testing.T) {
 	h := hubtest.New(t, hubtest.Stdio("up", echoSpec("up")))
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
-	hubtest.Eventually(t, "it is listed", func() bool { return offers(c, "up__echo") })
+	await.Until(t, "it is listed", func() bool { return offers(c, "up__echo") })
 	before := pids(h)
 	next := setupOf(h, hubtest.Stdio("other", echoSpec("other")))
 	next.Listen, next.Data = []string{"127.0.0.1:1"}, h.Data+"2"
@@ -162,14 +163,14 @@ func TestReloadTellsClients(t *testing.T) {
 	up := hubtest.Stdio("up", echoSpec("up"))
 	h := hubtest.New(t, up)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
-	hubtest.Eventually(t, "it is listed", func() bool { return offers(c, "up__echo") })
+	await.Until(t, "it is listed", func() bool { return offers(c, "up__echo") })
 	listen := c.Listen(`{"toolsListChanged":true}`)
 	defer listen.Close()
 	if _, err := h.Reload(setupOf(h, up, hubtest.Stdio("two", echoSpec("two")))); err != nil {
 		t.Fatal(err)
 	}
 	listen.Await("notifications/tools/list_changed")
-	hubtest.Eventually(t, "the new one is listed", func() bool { return offers(c, "two__echo") })
+	await.Until(t, "the new one is listed", func() bool { return offers(c, "two__echo") })
 	if _, err := h.Reload(setupOf(h, up)); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestReloadStorm(t *testing.T) {
 			}
 		})
 	}
-	hubtest.Eventually(t, "clients call", func() bool { return calls.Load() > int64(clients) })
+	await.Until(t, "clients call", func() bool { return calls.Load() > int64(clients) })
 	before := pids(h)["keep"]
 	for i := range soak(40, 1000) {
 		edits := []hubtest.Edit{keep}
@@ -245,7 +246,7 @@ func TestReloadKeepsListeners(t *testing.T) {
 				h := hubtest.New(t, hubtest.Stdio("up", one))
 				c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: face})
 				name := map[string]string{"/mcp": "up__"}[face]
-				hubtest.Eventually(t, "it is listed", func() bool { return offers(c, name+"touch") })
+				await.Until(t, "it is listed", func() bool { return offers(c, name+"touch") })
 				listen := c.Listen(`{"toolsListChanged":true,"resourceSubscriptions":["note://one"]}`)
 				defer listen.Close()
 				if changes, err := h.Reload(setupOf(h, hubtest.Stdio("up", two))); err != nil || described(changes) != "server up replaced" {
@@ -260,7 +261,7 @@ func TestReloadKeepsListeners(t *testing.T) {
 					listen.Await("notifications/resources/updated")
 				}()
 				// The new one is subscribed to behind our back.
-				hubtest.Eventually(t, "the update is told", func() bool {
+				await.Until(t, "the update is told", func() bool {
 					if resp := c.Tool(name+"touch", "{}"); resp.Error != nil {
 						t.Errorf("touch: %s", resp.Error)
 					}
@@ -297,7 +298,7 @@ func TestReloadLosesNoCallOfTheReplaced(t *testing.T) {
 	}
 	for i := range soak(8, 200) {
 		before := calls.Load()
-		hubtest.Eventually(t, "calls pass", func() bool { return calls.Load() > before+4 || t.Failed() })
+		await.Until(t, "calls pass", func() bool { return calls.Load() > before+4 || t.Failed() })
 		if _, err := h.Reload(setupOf(h, hubtest.Stdio("up", echoSpec("up", fmt.Sprintf("tool%d", i))))); err != nil {
 			t.Fatal(err)
 		}

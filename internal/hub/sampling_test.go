@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/policy"
 )
@@ -181,7 +182,7 @@ func TestSamplingEndsAndChanges(t *testing.T) {
 				w.client.Notify("notifications/cancelled", `{"requestId":`+x.ID+`}`)
 			}
 			x.Close()
-			hubtest.Eventually(t, "nothing waits any more", func() bool {
+			await.Until(t, "nothing waits any more", func() bool {
 				_, b := w.Get("/api/v1/approvals")
 				return strings.Contains(string(b), `"approvals":[]`)
 			})
@@ -217,10 +218,10 @@ func TestModelsOfServers(t *testing.T) {
 				t.Errorf("the default: %s", m.Raw)
 			}
 			x := w.client.Go("tools/call", hubtest.ToolParams("up__long", ""))
-			hubtest.Eventually(t, "the call runs", func() bool { return status(t, w.Hub, "up").Running > 0 })
+			await.Until(t, "the call runs", func() bool { return status(t, w.Hub, "up").Running > 0 })
 			w.client.Notify("notifications/cancelled", `{"requestId":`+x.ID+`}`)
 			x.Close()
-			hubtest.Eventually(t, "the call has ended", func() bool { return status(t, w.Hub, "up").Running == 0 })
+			await.Until(t, "the call has ended", func() bool { return status(t, w.Hub, "up").Running == 0 })
 			named := func(s *config.Server) { s.Sampling, s.SamplingModel = config.SamplingHost, "quick" }
 			w = newWorld(t, cell{era, "stdio", true}, samplingSpec(), worldOptions{server: named, edits: []hubtest.Edit{models}})
 			if m := w.call("long", ""); !strings.Contains(m.Text(), `"model":"hare"`) || !strings.Contains(m.Text(), "one two three") {
@@ -284,8 +285,8 @@ func TestChatDecidesAboutSampling(t *testing.T) {
 			w := newWorld(t, cell{era, "stdio", true}, samplingSpec(), worldOptions{server: byHost, edits: []hubtest.Edit{hubtest.Config(func(c *config.Config) {
 				c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up__*"}, Action: "allow"}} // tools, not models
 			})}})
-			hubtest.Eventually(t, "the tools are there", func() bool { return strings.Contains(string(w.client.Call("tools/list", "{}").Raw), "up__sample") })
-			ctx, cancel := context.WithTimeout(t.Context(), hubtest.Patience)
+			await.Until(t, "the tools are there", func() bool { return strings.Contains(string(w.client.Call("tools/list", "{}").Raw), "up__sample") })
+			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 			defer cancel()
 			conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(w.URL, "http")+"/ws?sessionId=talk", nil)
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/matrix"
 )
 
@@ -120,7 +121,7 @@ func (c *sdkClient) params(tool, args string) *sdk.CallToolParams {
 
 func (c *sdkClient) Call(t testing.TB, tool, args string) matrix.Outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	c.note(func() { c.last = matrix.Outcome{} })
 	res, err := c.CallTool(ctx, c.params(tool, args))

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -71,7 +72,7 @@ func TestScopesOfTokens(t *testing.T) {
 	grow := func(tools int) {
 		t.Helper()
 		all.Tool("one__grow", "")
-		hubtest.Eventually(t, "the change is told and known", func() bool {
+		await.Until(t, "the change is told and known", func() bool {
 			wide.Await("notifications/tools/list_changed")
 			return status(t, h, "one").Tools == tools
 		})
@@ -189,7 +190,7 @@ func TestCredentialsStayWhereTheyBelong(t *testing.T) {
 	}
 	c := h.Client(t, hubtest.ClientOptions{})
 	said := string(c.Tool("wrong__echo", "").Raw) + string(c.Tool("crash__echo", "").Raw)
-	hubtest.Eventually(t, "the refusal is known", func() bool { return strings.Contains(status(t, h, "wrong").Error, "credentials") })
+	await.Until(t, "the refusal is known", func() bool { return strings.Contains(status(t, h, "wrong").Error, "credentials") })
 	for _, path := range []string{"/api/v1/servers", "/mcps", "/mcps/wrong", "/readyz", "/healthz", "/metrics"} {
 		_, body := h.Get(path)
 		said += string(body)

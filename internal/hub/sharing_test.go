@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
@@ -61,7 +62,7 @@ func TestUnsharedServerKeepsClientsApart(t *testing.T) {
 	for _, c := range clients {
 		c.End()
 	}
-	hubtest.Eventually(t, "their processes have ended", func() bool {
+	await.Until(t, "their processes have ended", func() bool {
 		for _, pid := range w.peerState(t).Pids {
 			if proc.Alive(pid) && !strings.Contains(pidList(atFirst.Pids), pidList([]int{pid})) {
 				return false
@@ -111,7 +112,7 @@ func TestUnsharedServerHasNoRoom(t *testing.T) {
 	}
 	in[0].End()
 	late := join()
-	hubtest.Eventually(t, "there is room again", func() bool {
+	await.Until(t, "there is room again", func() bool {
 		m := count(late)
 		if m.Text() != "1" && !strings.Contains(m.Text(), "raise pool.max") {
 			t.Fatalf("while there is no room: %s", m.Raw)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/wsagent"
 	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -47,7 +48,7 @@ func TestSocketAgent(t *testing.T) {
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		t.Run(string(era), func(t *testing.T) {
 			c := h.Client(t, hubtest.ClientOptions{Era: era})
-			hubtest.Eventually(t, "the agents are listed", func() bool {
+			await.Until(t, "the agents are listed", func() bool {
 				list := string(c.Call("tools/list", "").Result)
 				return strings.Contains(list, `"poet__chat"`) && strings.Contains(list, `"shy__chat"`)
 			})
@@ -90,18 +91,18 @@ func TestSocketAgent(t *testing.T) {
 
 // A client that leaves closes the agent's socket.
 func TestSocketAgentCancelled(t *testing.T) {
-	h, s := socketAgents(t, 2*hubtest.Patience, map[string]string{"mute": "ask\nsend {\"type\":\"sentence\",\"sentence\":\"hm\"}\nhold"})
+	h, s := socketAgents(t, 2*await.Patience, map[string]string{"mute": "ask\nsend {\"type\":\"sentence\",\"sentence\":\"hm\"}\nhold"})
 	c := h.Client(t, hubtest.ClientOptions{})
-	hubtest.Eventually(t, "the agent is listed", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"mute__chat"`) })
+	await.Until(t, "the agent is listed", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"mute__chat"`) })
 	x := c.Go("tools/call", hubtest.ToolParams("mute__chat", `{"user_input":"x"}`))
-	hubtest.Eventually(t, "the agent is asked", func() bool { return len(s.Visits()) == 1 && len(s.Visits()[0].Questions) == 1 })
+	await.Until(t, "the agent is asked", func() bool { return len(s.Visits()) == 1 && len(s.Visits()[0].Questions) == 1 })
 	x.Close()
-	hubtest.Eventually(t, "the agent is left", func() bool { return s.Visits()[0].Ended })
+	await.Until(t, "the agent is left", func() bool { return s.Visits()[0].Ended })
 }
 
 func TestSocketAgentThatCannotBe(t *testing.T) {
 	h := hubtest.New(t, hubtest.HTTP("odd", "ws://me:pass@127.0.0.1/ws/a", func(c *config.Server) { c.Transport = config.Ailumina }))
-	hubtest.Eventually(t, "the status says why", func() bool {
+	await.Until(t, "the status says why", func() bool {
 		_, body := h.Get("/mcps/odd")
 		return strings.Contains(string(body), "the url of the agent cannot be used: it has a user or password in it") && !strings.Contains(string(body), "pass@")
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // talk is a client of the chat's socket.
@@ -34,7 +35,7 @@ type heard struct {
 
 func dial(t *testing.T, h *hubtest.Hub, path string) *talk {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	t.Cleanup(cancel)
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(h.URL, "http")+path, nil)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -89,7 +90,7 @@ func get(t *testing.T, c *hubtest.Client, id string) aTask {
 // until polls a task until it has a status.
 func until(t *testing.T, c *hubtest.Client, id string, status ...string) (got aTask) {
 	t.Helper()
-	hubtest.Eventually(t, "the task is "+strings.Join(status, " or "), func() bool {
+	await.Until(t, "the task is "+strings.Join(status, " or "), func() bool {
 		got = get(t, c, id)
 		for _, s := range status {
 			if got.Status == s {
@@ -147,7 +148,7 @@ func TestTaskAuto(t *testing.T) {
 			t.Errorf("a question that comes soon: %s", m.Raw)
 		}
 		made := w.begin(t, "steps", "")
-		hubtest.Eventually(t, "its progress is told", func() bool {
+		await.Until(t, "its progress is told", func() bool {
 			return strings.HasPrefix(get(t, w.client, made.TaskID).StatusMessage, "step ")
 		})
 		done := until(t, w.client, made.TaskID, "completed")
@@ -162,12 +163,12 @@ func TestTaskCancel(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			taskWorlds(t, mode, func(t *testing.T, w *world) {
 				made := w.begin(t, "slow", "")
-				hubtest.Eventually(t, "the upstream has it", func() bool { return len(w.peerState(t).Called) > 0 })
+				await.Until(t, "the upstream has it", func() bool { return len(w.peerState(t).Called) > 0 })
 				acknowledged(t, w.client.Call("tasks/cancel", `{"taskId":`+hubtest.Quote(made.TaskID)+`}`))
 				if got := get(t, w.client, made.TaskID); got.Status != "cancelled" || got.Result != nil || got.Error != nil {
 					t.Errorf("%+v", got)
 				}
-				hubtest.Eventually(t, "the upstream is told", func() bool { return len(w.peerState(t).Cancelled) > 0 })
+				await.Until(t, "the upstream is told", func() bool { return len(w.peerState(t).Cancelled) > 0 })
 			})
 		})
 	}
@@ -188,7 +189,7 @@ func TestTaskInput(t *testing.T) {
 			}
 			if asked == 1 {
 				var next aTask
-				hubtest.Eventually(t, "the other is asked for alone", func() bool {
+				await.Until(t, "the other is asked for alone", func() bool {
 					next = get(t, w.client, made.TaskID)
 					return next.Status == "input_required" && len(next.InputRequests) == 1 && !sameKeys(open, next.InputRequests)
 				})

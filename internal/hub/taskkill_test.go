@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -26,7 +27,7 @@ func (d *durable) modern(c *http.Client, method, name, params string) (hubtest.M
 	const prefix = `"io.modelcontextprotocol/`
 	body := `{"jsonrpc":"2.0","id":1,"method":` + hubtest.Quote(method) + `,"params":` + strings.TrimSuffix(params, "}") +
 		`,"_meta":{` + prefix + `protocolVersion":"2026-07-28",` + prefix + `clientCapabilities":` + tasksCapability + `}}}`
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.address()+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *starter) check(t *testing.T, web *peer.HTTPServer) (unknown int) {
 	t.Helper()
 	for _, one := range s.tasks {
 		var got aTask
-		hubtest.Eventually(t, "task "+one.id+" ends", func() bool {
+		await.Until(t, "task "+one.id+" ends", func() bool {
 			m, err := s.d.modern(s.http, "tasks/get", one.id, `{"taskId":"`+one.id+`"}`)
 			if err == nil && m.Error != nil {
 				t.Fatalf("task %s is lost: %s", one.id, m.Raw)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -86,7 +87,7 @@ func taskTools(t *testing.T, w *world) {
 	if got = builtin(t, c, "task_cancel", id+`}`); got.Data.Status != "cancelled" {
 		t.Errorf("task_cancel: %+v", got)
 	}
-	hubtest.Eventually(t, "the upstream is told", func() bool { return len(w.peerState(t).Cancelled) > 0 })
+	await.Until(t, "the upstream is told", func() bool { return len(w.peerState(t).Cancelled) > 0 })
 	id = start(`{"tool":"up__slow","timeoutMs":50}`)
 	if got = builtin(t, c, "task_result", id+`,"waitMs":20000}`); got.Data.Status != "failed" || !strings.Contains(string(got.Data.Error), `"timeout"`) {
 		t.Errorf("one that takes too long: %+v", got)
@@ -143,7 +144,7 @@ func TestTaskRestart(t *testing.T) {
 	asks := begin("multi")
 	waiting := until(t, client(), asks, "input_required")
 	once, again := begin("once"), begin("again")
-	hubtest.Eventually(t, "both are at work", func() bool { return called("once")+called("again") == 2 })
+	await.Until(t, "both are at work", func() bool { return called("once")+called("again") == 2 })
 	queued := begin("queued") // waits for a place
 	h.Stop()
 	h = run(peer.Echo)
@@ -159,7 +160,7 @@ func TestTaskRestart(t *testing.T) {
 	for range 2 {
 		for key := range waiting.InputRequests {
 			acknowledged(t, client().Call("tasks/update", `{"taskId":`+hubtest.Quote(asks)+`,"inputResponses":{`+hubtest.Quote(key)+`:{"action":"accept","content":{"name":"Ada"}}}}`))
-			hubtest.Eventually(t, "it goes on", func() bool {
+			await.Until(t, "it goes on", func() bool {
 				waiting = get(t, client(), asks)
 				_, same := waiting.InputRequests[key]
 				return waiting.Status != "working" && !same
@@ -214,7 +215,7 @@ func TestTaskDrain(t *testing.T) {
 	h := run()
 	o := hubtest.ClientOptions{Capabilities: tasksCapability}
 	made := hubtest.Decode[aTask](h.Client(t, o).Tool("up__compute", `{"seconds":0.5}`).Result)
-	hubtest.Eventually(t, "it is at work", func() bool {
+	await.Until(t, "it is at work", func() bool {
 		st, err := peer.ReadState(state)
 		return err == nil && len(st.Called) > 0
 	})

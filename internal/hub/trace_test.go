@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/collector"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
@@ -94,7 +95,7 @@ func TestReceiverAway(t *testing.T) {
 	if m := h.Client(t, hubtest.ClientOptions{}).Tool("up__echo", `{"a":1}`); m.Text() != `{"a":1}` {
 		t.Fatalf("%s", m.Raw)
 	}
-	hubtest.Eventually(t, "it is told", func() bool {
+	await.Until(t, "it is told", func() bool {
 		return slices.ContainsFunc(errorsOf(t, h, "").Last, func(e incidentError) bool {
 			return e.Source == "telemetry" && strings.Contains(e.Error.Message, "traces cannot be sent")
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/collector"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -20,7 +21,7 @@ func spanOf(service, name string, n int) func(collector.Span) bool {
 // It is told here before it is sent anywhere.
 func (d *durable) span(t *testing.T, n int, name string) (id string) {
 	t.Helper()
-	hubtest.Eventually(t, name+" is told", func() bool {
+	await.Until(t, name+" is told", func() bool {
 		for _, p := range hubtest.Decode[tracePage](d.ask(t, "/api/v1/traces/"+traceID(n))).Parts {
 			if p.Name == name {
 				id = p.ID
@@ -40,7 +41,7 @@ func TestTraceOutlivesHub(t *testing.T) {
 	d := newDurableOver(t, web.URL)
 	plain := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(plain.CloseIdleConnections)
-	hubtest.Eventually(t, "the upstream is listed", func() bool {
+	await.Until(t, "the upstream is listed", func() bool {
 		_, err := d.tool(plain, "work", "plan_execute", `{"dryRun":true,"plan":{"steps":[{"id":"a","tool":"up__again"}]}}`)
 		return err == nil
 	})
@@ -66,7 +67,7 @@ func TestTraceOutlivesHub(t *testing.T) {
 	}
 	work := []int{20, 21, 22}
 	for _, n := range work {
-		hubtest.Eventually(t, "the server works", func() bool { return len(at(n)) == 1 })
+		await.Until(t, "the server works", func() bool { return len(at(n)) == 1 })
 	}
 	begun := map[int]string{20: d.span(t, 20, "begin run"), 21: d.span(t, 21, "create task"), 22: d.span(t, 22, "create task")}
 	d.kill(t)

@@ -23,12 +23,13 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), hubtest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -160,7 +161,7 @@ func TestOfficialServerOverSSE(t *testing.T) {
 				t.Fatalf("call: %s", m.Raw)
 			}
 			srv.CloseClientConnections()
-			hubtest.Eventually(t, "the upstream is used again", func() bool {
+			await.Until(t, "the upstream is used again", func() bool {
 				return c.Tool("up__greet", `{"Name":"x"}`).Text() == "hello"
 			})
 		})
@@ -241,18 +242,18 @@ func TestSocketUpstreamIsRecovered(t *testing.T) {
 			})
 			c := h.Client(t, hubtest.ClientOptions{Era: era})
 			for round := range 3 {
-				hubtest.Eventually(t, "the upstream answers", func() bool { return c.Tool("up__in__count", "").Error == nil })
+				await.Until(t, "the upstream answers", func() bool { return c.Tool("up__in__count", "").Error == nil })
 				if st := status(t, h, "up"); st.State != upstream.Connected {
 					t.Fatalf("round %d: %+v", round, st)
 				}
 				f.kill()
-				hubtest.Eventually(t, "the state says that it is away", func() bool { return status(t, h, "up").State != upstream.Connected })
+				await.Until(t, "the state says that it is away", func() bool { return status(t, h, "up").State != upstream.Connected })
 				if m := c.Tool("up__in__count", ""); m.Fault().Data.Kind != "unreachable" {
 					t.Errorf("a call while away: %s", m.Raw)
 				}
 				f.start()
 			}
-			hubtest.Eventually(t, "the upstream answers", func() bool { return c.Tool("up__in__count", "").Error == nil })
+			await.Until(t, "the upstream answers", func() bool { return c.Tool("up__in__count", "").Error == nil })
 		})
 	}
 }
@@ -285,10 +286,10 @@ func TestUpstreamsOverTLS(t *testing.T) {
 	})
 	c := h.Client(t, hubtest.ClientOptions{})
 	for _, name := range []string{"wss", "https", "any"} {
-		hubtest.Eventually(t, name+" answers", func() bool { return c.Tool(name+"__in__count", "").Error == nil })
+		await.Until(t, name+" answers", func() bool { return c.Tool(name+"__in__count", "").Error == nil })
 	}
 	for _, name := range []string{"unsure", "nobody"} {
-		hubtest.Eventually(t, name+" is refused", func() bool {
+		await.Until(t, name+" is refused", func() bool {
 			s := status(t, h, name)
 			return s.State == upstream.Failed && strings.Contains(s.Error, "certificate")
 		})
@@ -345,7 +346,7 @@ func TestHubOverTLS(t *testing.T) {
 	c.CloseNow()
 	b := hubtest.NewAuthority(t)
 	b.Issue(certFile, keyFile, "127.0.0.1")
-	hubtest.Eventually(t, "the new certificate is shown", func() bool {
+	await.Until(t, "the new certificate is shown", func() bool {
 		c, err := dial(trusted(t, b))
 		if err == nil {
 			c.CloseNow()

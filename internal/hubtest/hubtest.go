@@ -27,13 +27,14 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 )
 
 // Patience is how long a test waits for something that must happen.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Setup is what a hub is made of; edits given to New change it.
 type Setup struct {
@@ -156,7 +157,7 @@ func transport() *http.Transport {
 // await waits until the hub listens.
 func (h *Hub) await() {
 	h.tb.Helper()
-	Eventually(h.tb, "the hub listens", func() bool {
+	await.Until(h.tb, "the hub listens", func() bool {
 		if addrs := h.Addresses(); len(addrs) > 0 {
 			h.URL = "http://" + addrs[0]
 		}
@@ -216,20 +217,6 @@ func (h *Hub) Get(path string) (int, []byte) {
 		h.tb.Fatalf("GET %s: %v", path, err)
 	}
 	return resp.StatusCode, b
-}
-
-// Eventually polls until ok, and fails the test if that takes too long.
-func Eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	end := time.Now().Add(Patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		if time.Now().After(end) {
-			tb.Fatalf("waited %v in vain until %s", Patience, what)
-		}
-		<-tick.C
-	}
 }
 
 // Modules offers the built-in tools that are offered by default.

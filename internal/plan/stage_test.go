@@ -220,7 +220,7 @@ func (s *stage) try(text string, change ...func(*plan.Start)) (*plan.Run, error)
 // wait waits until a run is over or paused.
 func (s *stage) wait(run *plan.Run) plan.View {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	if _, err := run.Wait(ctx, false, nil); err != nil {
 		v, _ := run.View(s.t.Context(), plan.Look{Results: true})

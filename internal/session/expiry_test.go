@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -88,7 +89,7 @@ func suiteExpiry(t *testing.T, st *store.Store) {
 // insist does something until the store, which may be in trouble, lets it.
 func insist(t *testing.T, do func() error) {
 	t.Helper()
-	eventually(t, 60*time.Second, "the store does it", func() bool {
+	await.Until(t, "the store does it", func() bool {
 		err := do()
 		if err != nil && !fault.Is(err, fault.Storage) {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func insist(t *testing.T, do func() error) {
 // is not in trouble.
 func sweep(t *testing.T, r *Registry, at time.Time, left int) {
 	t.Helper()
-	eventually(t, 60*time.Second, fmt.Sprint(left, " sessions are left"), func() bool {
+	await.Until(t, fmt.Sprint(left, " sessions are left"), func() bool {
 		r.Sweep(ctxFor(t, 60*time.Second), at)
 		return len(r.each()) == left
 	})
@@ -157,7 +158,7 @@ func TestTouched(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, 20*time.Second, "one entry tells of the last use", func() bool { u, _ := usage(t, r); return u.Entries == 3 })
+	await.Until(t, "one entry tells of the last use", func() bool { u, _ := usage(t, r); return u.Entries == 3 })
 	again := reopened(t, st, r)
 	if got := bind(t, again, "p", "s").home().state.active; now.Sub(got) > 15*time.Minute {
 		t.Errorf("used at %v, but the log says %v", now, got)
@@ -218,7 +219,7 @@ func TestEndWhileWriting(t *testing.T) {
 	if err := r.Remove(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "all is removed", func() bool { u, b := usage(t, r); return u.Entries == 0 && b.Entries == 0 })
+	await.Until(t, "all is removed", func() bool { u, b := usage(t, r); return u.Entries == 0 && b.Entries == 0 })
 }
 
 func must[T any](v T, err error) T {

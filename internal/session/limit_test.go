@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -104,7 +105,7 @@ func TestMaxAge(t *testing.T) {
 	r := registry(t, st, Options{MaxAge: 10 * time.Millisecond})
 	s := bind(t, r, "p", "s")
 	store1(t, s, "v", "1")
-	eventually(t, 5*time.Second, "it is too old", func() bool { return time.Since(s.Info().Created) > 10*time.Millisecond })
+	await.Until(t, "it is too old", func() bool { return time.Since(s.Info().Created) > 10*time.Millisecond })
 	refused(t, s, New{Name: "w", Data: []byte("1")}, "session.maxAge")
 	holds(t, s, "v", "1")
 	release := s.Hold()

@@ -96,18 +96,6 @@ func holds(t testing.TB, s *Session, name, data string) {
 	}
 }
 
-func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	ctx := ctxFor(t, d)
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within %v: %s", d, what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // usage is how much the logs of a registry hold.
 func usage(t testing.TB, r *Registry) (entries, blobs store.Usage) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -31,7 +32,7 @@ func TestBeginAtOnce(t *testing.T) {
 		_, _, err := bind(t, r, "p", "s").Put(ctx, New{Name: "v", Data: []byte("1")})
 		done <- err
 	}()
-	eventually(t, 10*time.Second, "the second waits for the first", func() bool { return waiting("(*Session).Put") })
+	await.Until(t, "the second waits for the first", func() bool { return waiting("(*Session).Put") })
 	close(proceed)
 	for range 2 {
 		if err := <-done; err != nil {

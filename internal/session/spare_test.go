@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -29,7 +30,7 @@ func TestSparesAreRemoved(t *testing.T) {
 	}
 	start := time.Now()
 	// opened, three values and the entry that told of the last removal
-	eventually(t, 60*time.Second, "five entries are left", func() bool { u, _ := usage(t, r); return u.Entries == 5 })
+	await.Until(t, "five entries are left", func() bool { u, _ := usage(t, r); return u.Entries == 5 })
 	t.Logf("%d spare entries were removed %v after the last write", n, time.Since(start))
 	r = reopened(t, st, r)
 	holds(t, bind(t, r, "p", "s"), "v1", "1498")
@@ -56,7 +57,7 @@ func TestSparesAreFoundAgain(t *testing.T) {
 	}
 	r := reopened(t, st, first)
 	start := time.Now()
-	eventually(t, 60*time.Second, "three entries and no blob are left", func() bool { u, b := usage(t, r); return u.Entries == 3 && b.Entries == 0 })
+	await.Until(t, "three entries and no blob are left", func() bool { u, b := usage(t, r); return u.Entries == 3 && b.Entries == 0 })
 	t.Logf("%d spare entries were removed %v after the start", n+2, time.Since(start))
 	holds(t, bind(t, reopened(t, st, r), "p", "s"), "v", fmt.Sprint(n-1))
 }

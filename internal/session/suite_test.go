@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -177,7 +178,7 @@ func suiteHistory(t *testing.T, st *store.Store) {
 		t.Errorf("%v", err)
 	}
 	// What is not kept goes from the store, and the data with it.
-	eventually(t, 30*time.Second, "old versions are removed", func() bool {
+	await.Until(t, "old versions are removed", func() bool {
 		_, err := s.Data(ctx, first)
 		return fault.Is(err, fault.BadReference)
 	})
@@ -207,7 +208,7 @@ func suiteBlobs(t *testing.T, st *store.Store) {
 	for i := range 3 {
 		store1(t, s, "three", text(600_000, uint64(20+i)))
 	}
-	eventually(t, 60*time.Second, "the blob of an old version is removed", func() bool {
+	await.Until(t, "the blob of an old version is removed", func() bool {
 		_, err := s.Data(ctx, before)
 		return fault.Is(err, fault.BadReference)
 	})

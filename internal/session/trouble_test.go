@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -107,7 +108,7 @@ func TestClusterLost(t *testing.T) {
 	}
 	c.Restart(t, leader)
 	c.Restart(t, (leader+1)%3)
-	eventually(t, 60*time.Second, "it can be written to again", func() bool { return l.put(ctx) == nil })
+	await.Until(t, "it can be written to again", func() bool { return l.put(ctx) == nil })
 	insist(t, func() error { return l.check(ctx, l.s) })
 	insist(t, func() error {
 		again, err := Open(ctx, st, Options{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -130,7 +131,7 @@ func TestExpiry(t *testing.T) {
 		if rev, err = b.Update(ctx, "short", []byte("y"), rev, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "the lease is over", func() bool {
+		await.Until(t, "the lease is over", func() bool {
 			_, err := b.Get(ctx, "short")
 			return errors.Is(err, store.ErrNotFound)
 		})

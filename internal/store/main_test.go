@@ -58,16 +58,3 @@ func entries(t testing.TB, l *store.Log, filter string, from uint64) (seqs []uin
 	}
 	return seqs, data
 }
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	ctx := ctxFor(t, d)
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within %v: %s", d, what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -99,7 +100,7 @@ func TestReopenAfterExpiry(t *testing.T) {
 			}
 			last = seq
 		}
-		eventually(t, 20*time.Second, "all are gone", func() bool { u, err := l.Usage(ctx); return err == nil && u.Entries == 0 })
+		await.Until(t, "all are gone", func() bool { u, err := l.Usage(ctx); return err == nil && u.Entries == 0 })
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestMaxBytes(t *testing.T) {
 	if err := l.PurgeKeep(ctx, "", 1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, "there is room again", func() bool { _, err := l.AppendAny(ctx, "evt.a", nil); return err == nil && s.State() == nil })
+	await.Until(t, "there is room again", func() bool { _, err := l.AppendAny(ctx, "evt.a", nil); return err == nil && s.State() == nil })
 }
 
 func TestVersion(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -49,7 +50,7 @@ func TestWork(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		eventually(t, 10*time.Second, "one is left", func() bool { n, err := w.Pending(ctx); return err == nil && n == 1 })
+		await.Until(t, "one is left", func() bool { n, err := w.Pending(ctx); return err == nil && n == 1 })
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		if it, err := w.Take(short, "task.a"); !errors.Is(err, context.DeadlineExceeded) {
@@ -60,7 +61,7 @@ func TestWork(t *testing.T) {
 		} else if err := it.Term(); err != nil {
 			t.Error(err)
 		}
-		eventually(t, 10*time.Second, "the queue is empty", func() bool { n, err := w.Pending(ctx); return err == nil && n == 0 })
+		await.Until(t, "the queue is empty", func() bool { n, err := w.Pending(ctx); return err == nil && n == 0 })
 	})
 }
 
@@ -105,7 +106,7 @@ func TestRedelivery(t *testing.T) {
 		if d := <-dead; string(d.Data) != "poison" || d.Deliveries != 3 {
 			t.Errorf("%+v", d)
 		}
-		eventually(t, 10*time.Second, "the queue is empty", func() bool { n, err := w.Pending(ctx); return err == nil && n == 0 })
+		await.Until(t, "the queue is empty", func() bool { n, err := w.Pending(ctx); return err == nil && n == 0 })
 	})
 }
 
@@ -142,7 +143,7 @@ func TestManyTakers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, 30*time.Second, "all is done", func() bool { n, err := w.Pending(ctx); return err == nil && n == 0 })
+		await.Until(t, "all is done", func() bool { n, err := w.Pending(ctx); return err == nil && n == 0 })
 		cancel()
 		all.Wait()
 		for i := range items {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -48,7 +49,7 @@ func TestFailureIsToldOfOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has failed again and again", func() bool {
+	await.Until(t, "it has failed again and again", func() bool {
 		_, _ = u.Hello(context.Background(), nil) // an attempt that is due is made
 		return log.count("level=DEBUG", "state=error", "refused") > 1
 	})
@@ -56,7 +57,7 @@ func TestFailureIsToldOfOnce(t *testing.T) {
 		t.Errorf("told %d times", n)
 	}
 	web.Restart()
-	eventually(t, "it is back", func() bool { return log.count("level=INFO", "state=connected") == 1 })
+	await.Until(t, "it is back", func() bool { return log.count("level=INFO", "state=connected") == 1 })
 }
 
 // Another failure is news, and so is the same one after a better time.
@@ -120,11 +121,11 @@ func TestFailureIsKnownWhileItIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has failed", func() bool { return u.Status().State == Failed })
+	await.Until(t, "it has failed", func() bool { return u.Status().State == Failed })
 	if err := os.WriteFile(mute, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is tried again", func() bool { return u.Status().State == Connecting })
+	await.Until(t, "it is tried again", func() bool { return u.Status().State == Connecting })
 	if got := u.Status().Error; !strings.Contains(got, "exit status 7") {
 		t.Errorf("it says %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
@@ -58,20 +59,6 @@ func parkOne(t *testing.T, u *Upstream, who string) string {
 	return `,"inputResponses":{"q1":{"action":"decline"}},"requestState":` + string(wire.Get(resp.Result, "requestState"))
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(20 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // A call whose client does not come back is ended at the server too, and its
 // place in the queue is kept until then and no longer.
 func TestParkedCallExpires(t *testing.T) {
@@ -82,7 +69,7 @@ func TestParkedCallExpires(t *testing.T) {
 	if s := u.Status(); s.Running != 1 {
 		t.Errorf("%d run while one is parked", s.Running)
 	}
-	eventually(t, "the place is free", func() bool { return u.Status().Running == 0 })
+	await.Until(t, "the place is free", func() bool { return u.Status().Running == 0 })
 	if resp, err := ask(u, "a", state); !fault.Is(err, fault.ContinuationLost) {
 		t.Errorf("too late: %s, %v", resp.Result, err)
 	}
@@ -112,7 +99,7 @@ func TestParkedCallsDieWithTheServer(t *testing.T) {
 		states = append(states, parkOne(t, u, "a"))
 	}
 	web.Restart()
-	eventually(t, "all have ended", func() bool {
+	await.Until(t, "all have ended", func() bool {
 		pool.parking.mu.Lock()
 		defer pool.parking.mu.Unlock()
 		for _, p := range pool.parking.m {
@@ -128,7 +115,7 @@ func TestParkedCallsDieWithTheServer(t *testing.T) {
 		t.Errorf("after the crash: %s, %v", resp.Result, err)
 	}
 	for range 2 {
-		eventually(t, "there is room again", func() bool {
+		await.Until(t, "there is room again", func() bool {
 			resp, err := ask(u, "a", "")
 			if fault.Is(err, fault.Limit) {
 				t.Fatal(err)

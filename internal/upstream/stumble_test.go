@@ -8,6 +8,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
@@ -47,7 +48,7 @@ func TestUpstreamStumbles(t *testing.T) {
 				}
 				return 0
 			}
-			eventually(t, "the lists are read after all", func() bool { return tools() == 2 })
+			await.Until(t, "the lists are read after all", func() bool { return tools() == 2 })
 			client := &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Principal: auth.Local}
 			if era == peer.EraModern {
 				client.Era, client.Version = mcp.Legacy, mcp.LegacyVersion
@@ -64,7 +65,7 @@ func TestUpstreamStumbles(t *testing.T) {
 			if err := call("grow", Call{Tool: "grow"}); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the new tool is listed although its news was lost", func() bool { return tools() == 3 })
+			await.Until(t, "the new tool is listed although its news was lost", func() bool { return tools() == 3 })
 			told := []string{"the first list", "the first change"}
 			if era == peer.EraLegacy { // where a call of a modern client may be parked, it has a goroutine of its own
 				err := call("echo", Call{Tool: "echo", Starting: func(context.Context) error { panic("before it is sent") }})

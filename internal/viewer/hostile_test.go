@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // TestViewerThatTalks: what a viewer says is passed over, as long as it says
@@ -59,7 +60,7 @@ func TestViewerThatTalks(t *testing.T) {
 		}
 		c.CloseNow()
 	}
-	eventually(t, "only the one that said little watches", func() bool { return s.Len() == 1 })
+	await.Until(t, "only the one that said little watches", func() bool { return s.Len() == 1 })
 }
 
 // TestViewersThatComeAgain: who is sent off and comes again at once, and again,
@@ -83,7 +84,7 @@ func TestViewersThatComeAgain(t *testing.T) {
 	if refused == 0 {
 		t.Error("twenty at once, and nobody was refused")
 	}
-	eventually(t, "one is let in again", func() bool {
+	await.Until(t, "one is let in again", func() bool {
 		c, _, err := websocket.Dial(ctx, s.url, nil)
 		if err == nil {
 			c.CloseNow()

@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/hubtest/wildconn"
 )
@@ -42,7 +43,7 @@ func TestPanicOfAViewer(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("the viewer is still there")
 	}
-	eventually(t, "nobody watches", func() bool { return g.Len() == 0 })
+	await.Until(t, "nobody watches", func() bool { return g.Len() == 0 })
 	if got := log.String(); !strings.Contains(got, wildconn.Says) || !strings.Contains(got, "wildconn.go") {
 		t.Errorf("it is not told with its stack: %s", got)
 	}

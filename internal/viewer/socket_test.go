@@ -15,11 +15,12 @@ import (
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 20 * time.Second
+const patience = await.Patience
 
 // stage is a gallery behind a real listener.
 type stage struct {
@@ -89,17 +90,6 @@ func next(t testing.TB, c *websocket.Conn) frame {
 	return f
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // A viewer is greeted, sent what it wants in order, and given signs of life
 // where nothing happens.
 func TestWatch(t *testing.T) {
@@ -133,7 +123,7 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	_ = c.CloseNow()
-	eventually(t, "the viewer has left", func() bool { return s.Len() == 0 })
+	await.Until(t, "the viewer has left", func() bool { return s.Len() == 0 })
 }
 
 // Who wants it is sent many records in one frame, all of them and in order.
@@ -223,7 +213,7 @@ func TestStalledViewers(t *testing.T) {
 		s.dial(t, "") // never read from
 	}
 	good := s.dial(t, "")
-	eventually(t, "all watch", func() bool { return s.Len() == stalled+1 })
+	await.Until(t, "all watch", func() bool { return s.Len() == stalled+1 })
 	next(t, good)
 	const n = 20_000
 	done := make(chan time.Duration)
@@ -259,14 +249,14 @@ func TestStalledViewers(t *testing.T) {
 	if mean := <-done; mean > time.Millisecond {
 		t.Errorf("telling of something took %v in the mean", mean)
 	}
-	eventually(t, "those who take nothing are cut off", func() bool { return s.Len() == 1 })
+	await.Until(t, "those who take nothing are cut off", func() bool { return s.Len() == 1 })
 }
 
 func TestRefusals(t *testing.T) {
 	s := open(t, 0, Options{Max: 2}, nil)
 	s.dial(t, "")
 	s.dial(t, "")
-	eventually(t, "both watch", func() bool { return s.Len() == 2 })
+	await.Until(t, "both watch", func() bool { return s.Len() == 2 })
 	_, resp, err := websocket.Dial(t.Context(), s.url, nil)
 	if err == nil || resp == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		t.Errorf("one too many was let in: %v", err)
@@ -288,7 +278,7 @@ func TestClose(t *testing.T) {
 	c := s.dial(t, "")
 	s.dial(t, "")
 	next(t, c)
-	eventually(t, "both watch", func() bool { return s.Len() == 2 })
+	await.Until(t, "both watch", func() bool { return s.Len() == 2 })
 	began := time.Now()
 	go s.Close()
 	_, _, err := c.Read(t.Context())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/pkg/agentclient"
 )
@@ -147,12 +148,12 @@ func TestCancelledCallStops(t *testing.T) {
 		_, err := c.CallTool(ctx, "worker", "hang", nil)
 		done <- err
 	}()
-	hubtest.Eventually(t, "the agent is at work", func() bool { return len(up.State().Called) > 0 })
+	await.Until(t, "the agent is at work", func() bool { return len(up.State().Called) > 0 })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ended with %v", err)
 	}
-	hubtest.Eventually(t, "the agent has stopped", func() bool { return len(up.State().Cancelled) > 0 })
+	await.Until(t, "the agent has stopped", func() bool { return len(up.State().Cancelled) > 0 })
 }
 
 func TestProgress(t *testing.T) {
@@ -181,7 +182,7 @@ func TestQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var holding sync.WaitGroup
 	holding.Go(func() { _, _ = impatient.CallTool(ctx, "worker", "hang", nil) })
-	hubtest.Eventually(t, "the slot is taken", func() bool { return len(up.State().Called) > 0 })
+	await.Until(t, "the slot is taken", func() bool { return len(up.State().Called) > 0 })
 	_, err := impatient.CallTool(t.Context(), "worker", "echo", nil)
 	e, ok := errors.AsType[*agentclient.Error](err)
 	if !ok || e.Kind != "queue_full" || !e.Retryable || !strings.Contains(string(e.Data), `"capacity":0`) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/pkg/stoa"
 )
@@ -60,17 +61,6 @@ func kind(err error) string {
 		return e.Kind
 	}
 	return fmt.Sprint(err)
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 func TestCallTool(t *testing.T) {
@@ -142,7 +132,7 @@ func TestStates(t *testing.T) {
 	if err := h.Ping(t.Context(), "none"); kind(err) != "unknown_agent" {
 		t.Errorf("ping of one that is not there: %v", err)
 	}
-	eventually(t, "the error is told", func() bool {
+	await.Until(t, "the error is told", func() bool {
 		for _, s := range h.Servers() {
 			if s.Server == "bad" && s.State == stoa.StateError && s.Error != "" {
 				return true
@@ -176,7 +166,7 @@ func TestPool(t *testing.T) {
 		}
 	}
 	call()
-	eventually(t, "the idle connection is closed", func() bool { return h.Stats().Reaped > 0 && h.State("up") == stoa.StateDisconnected })
+	await.Until(t, "the idle connection is closed", func() bool { return h.Stats().Reaped > 0 && h.State("up") == stoa.StateDisconnected })
 	call()
 	if s := h.Stats(); s.Created < 2 || s.Reused < 1 {
 		t.Errorf("figures: %+v", s)

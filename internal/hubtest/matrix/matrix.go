@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -178,7 +179,7 @@ func (m Make) each(t *testing.T, servers []Server, rows []Row) {
 
 func run(t *testing.T, c Column, rows []Row) {
 	for _, w := range []Way{c.Way, c.Own} {
-		hubtest.Eventually(t, c.Server.Name+" is listed", func() bool { return slices.Contains(w.Client.Tools(t), w.Name("echo")) })
+		await.Until(t, c.Server.Name+" is listed", func() bool { return slices.Contains(w.Client.Tools(t), w.Name("echo")) })
 	}
 	for _, list := range []map[string]string{c.Make.Without, c.Server.Without} {
 		for name := range list {

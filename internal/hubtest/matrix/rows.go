@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -62,7 +63,7 @@ func Spec(era hubtest.Era, state, uri string) peer.Spec {
 		{Name: "echo"},
 		{Name: "steps", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 3}},
 		{Name: "paced", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 3, For: 10 * time.Millisecond}},
-		{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * hubtest.Patience}},
+		{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * await.Patience}},
 		{Name: "multi", Behaviour: peer.Do(peer.Multi)},
 		{Name: "visit", Behaviour: peer.Do(peer.Visit)},
 		{Name: "gate", Behaviour: peer.Do(peer.Gate)},
@@ -94,7 +95,7 @@ func progresses(t *testing.T, c Column) {
 		return o.Progress
 	}
 	if c.Make.Drops {
-		hubtest.Eventually(t, "progress comes", func() bool { return len(once()) >= len(all)-1 })
+		await.Until(t, "progress comes", func() bool { return len(once()) >= len(all)-1 })
 	} else if got := once(); len(got) != len(all) {
 		t.Errorf("got progress %v, want %v", got, all)
 	}
@@ -103,9 +104,9 @@ func progresses(t *testing.T, c Column) {
 func cancels(t *testing.T, c Column) {
 	before := c.Server.happened(t)
 	leave := c.Client.Begin(t, c.Name("slow"))
-	hubtest.Eventually(t, "the server is at work", func() bool { return count(c.Server.happened(t).Called) > count(before.Called) })
+	await.Until(t, "the server is at work", func() bool { return count(c.Server.happened(t).Called) > count(before.Called) })
 	leave()
-	hubtest.Eventually(t, "the server knows that nobody waits", func() bool {
+	await.Until(t, "the server knows that nobody waits", func() bool {
 		return count(c.Server.happened(t).Cancelled) > count(before.Cancelled)
 	})
 	if o := c.call(t, "echo", `{"a":1}`); !sameJSON(o.Text, `{"a":1}`) {
@@ -217,7 +218,7 @@ func rootless(t *testing.T, c Column) {
 func listChanges(t *testing.T, c Column) {
 	const method = "notifications/tools/list_changed"
 	heard := c.Client.Listen(t, c.Server.URI)
-	hubtest.Eventually(t, "the hub hears of changes, tells and lists them", func() bool {
+	await.Until(t, "the hub hears of changes, tells and lists them", func() bool {
 		// When the hub listens to the server cannot be seen from outside.
 		before := heard(method)
 		name := c.Name(c.call(t, "grow", "{}").Text)
@@ -233,7 +234,7 @@ func listChanges(t *testing.T, c Column) {
 func updates(t *testing.T, c Column) {
 	heard := c.Client.Listen(t, c.Server.URI)
 	before := heard("notifications/resources/updated")
-	hubtest.Eventually(t, "an update is told", func() bool {
+	await.Until(t, "an update is told", func() bool {
 		// When the server has the subscription cannot be seen from outside.
 		if o := c.call(t, "touch", fmt.Sprintf(`{"uri":%q}`, c.Server.URI)); !strings.HasPrefix(o.Text, "version") {
 			t.Fatalf("touch: %+v", o)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 func TestHTTPLegacySession(t *testing.T) {
@@ -125,7 +127,7 @@ func TestHTTPLegacyStreams(t *testing.T) {
 		t.Errorf("on the GET stream: %+v %v", m, err)
 	}
 	cancel()
-	eventually(t, "the stream is closed", func() bool { return h.OpenStreams() == 0 })
+	await.Until(t, "the stream is closed", func() bool { return h.OpenStreams() == 0 })
 
 	// A question goes out on the stream of its call, the answer in a POST.
 	post, err := w.do(t.Context(), http.MethodPost, callLine("elicit", `"_meta":{}`))
@@ -162,17 +164,17 @@ func TestHTTPCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go post(ctx, modernMeta, modernHeaders("slow")...)
-	eventually(t, "slow runs", func() bool { return len(h.State().Called) == 1 })
+	await.Until(t, "slow runs", func() bool { return len(h.State().Called) == 1 })
 	cancel()
 	if e := <-ended; e.err == nil {
 		e.resp.Body.Close()
 		t.Error("a cancelled request was answered")
 	}
-	eventually(t, "modern slow is cancelled", func() bool { return len(h.State().Cancelled) == 1 })
+	await.Until(t, "modern slow is cancelled", func() bool { return len(h.State().Cancelled) == 1 })
 	// Legacy: a notification is.
 	w.initialize()
 	go post(t.Context(), `"_meta":{}`)
-	eventually(t, "slow runs again", func() bool { return len(h.State().Called) == 2 })
+	await.Until(t, "slow runs again", func() bool { return len(h.State().Called) == 2 })
 	w.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	e := <-ended
 	if e.err != nil {
@@ -313,7 +315,7 @@ func TestHTTPKillEndsHang(t *testing.T) {
 		}
 		failed <- err
 	}()
-	eventually(t, "hang runs", func() bool { return slices.Contains(h.State().Called, "hang") })
+	await.Until(t, "hang runs", func() bool { return slices.Contains(h.State().Called, "hang") })
 	h.Kill()
 	if err := <-failed; err == nil {
 		t.Error("a killed peer answered")

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // heard is what a client's handlers were told, in order.
@@ -137,7 +139,7 @@ func interrogate(t *testing.T, cs *mcp.ClientSession, h *heard) {
 			t.Errorf("%s: got %s, want %s", tool, got, want)
 		}
 	}
-	eventually(t, "progress is heard", func() bool { return h.has("step 3 of 3") })
+	await.Until(t, "progress is heard", func() bool { return h.has("step 3 of 3") })
 	read, err := cs.ReadResource(ctx, &mcp.ReadResourceParams{URI: "mem://b"})
 	if err != nil || cmp.Diff("beta", read.Contents[0].Text) != "" {
 		t.Errorf("read: %+v %v", read, err)
@@ -153,7 +155,7 @@ func interrogate(t *testing.T, cs *mcp.ClientSession, h *heard) {
 	}
 	// The SDK's streams open in the background: provoke until one hears.
 	provoke := func(tool, event string) {
-		eventually(t, event+" is heard", func() bool {
+		await.Until(t, event+" is heard", func() bool {
 			if _, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: tool}); err != nil {
 				t.Errorf("%s: %v", tool, err)
 			}

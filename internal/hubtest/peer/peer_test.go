@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -16,22 +15,6 @@ func TestMain(m *testing.M) {
 
 // deadline is far above what anything here takes, even on a busy machine.
 const deadline = 30 * time.Second
-
-// eventually polls until a condition holds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // everything offers one tool per behaviour, named after it.
 func everything() Spec {

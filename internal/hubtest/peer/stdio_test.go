@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 func TestStdioLegacy(t *testing.T) {
@@ -119,7 +121,7 @@ func TestStdioCancel(t *testing.T) {
 		}
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow",` + meta + `}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-		eventually(t, "slow is cancelled", func() bool {
+		await.Until(t, "slow is cancelled", func() bool {
 			st, err := ReadState(spec.StatePath)
 			return err == nil && slices.Equal(st.Cancelled, []string{"slow"})
 		})
@@ -299,7 +301,7 @@ func TestStdioStubborn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var st State
-	eventually(t, "the signal is noted", func() bool {
+	await.Until(t, "the signal is noted", func() bool {
 		var err error
 		st, err = ReadState(spec.StatePath)
 		return err == nil && st.Terms == 1

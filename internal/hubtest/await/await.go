@@ -1,0 +1,39 @@
+// Package await owns how tests wait for what must happen: they look again and
+// again, and give up only when no machine would be so slow.
+package await
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for something that must happen.
+const Patience = time.Minute
+
+var errNever = errors.New("it never was")
+
+// Until looks until something is so, and ends the test where it never is.
+func Until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	NoError(tb, what, func() error {
+		if ok() {
+			return nil
+		}
+		return errNever
+	})
+}
+
+// NoError is Until for a check that says what is still missing.
+func NoError(tb testing.TB, what string, check func() error) {
+	tb.Helper()
+	end := time.Now().Add(Patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for err := check(); err != nil; err = check() {
+		if time.Now().After(end) {
+			tb.Fatalf("waited %v in vain until %s: %v", Patience, what, err)
+		}
+		<-tick.C
+	}
+}
