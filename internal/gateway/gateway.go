@@ -134,47 +134,6 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 	return mcp.Introduce(req.Client, caps, info, text)
 }
 
-// list answers a list method from the catalogue.
-func (g *Gateway) list(ctx context.Context, req *mcp.Request, p party, k catalog.Kind) (mcp.Response, error) {
-	cursor, ok := "", true
-	if raw := req.Param("cursor"); raw != nil {
-		if cursor, ok = wire.String(raw); !ok {
-			return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "cursor is not a string")
-		}
-	}
-	g.ensure(ctx, p)
-	return g.page(req, p, k, cursor)
-}
-
-// Peek answers tools/list as it can be answered now, without connecting to
-// anything: for those who want to know how the hub does.
-func (g *Gateway) Peek(req *mcp.Request) (mcp.Response, error) {
-	return g.page(req, g.party(req.Client, req.Session), catalog.Tool, "")
-}
-
-func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string) (mcp.Response, error) {
-	snap := g.cat.Now()
-	view := catalog.View{Era: req.Client.Era, SaveAs: p.stateful, Cards: p.cards}
-	own := k == catalog.Resource && p.bound != "" && g.hasContext(p)
-	if own {
-		view.More = values(p.switched)
-	}
-	page, err := snap.Page(k, view, cursor, p.may)
-	if err != nil {
-		return mcp.Response{}, err
-	}
-	out := append(append(make([]byte, 0, len(page)+128), '{'), page...)
-	if req.Client.Era == mcp.Modern {
-		ttl, scope := g.hints(snap, p, own)
-		out = fmt.Appendf(out, `,"resultType":"complete","ttlMs":%d,"cacheScope":%q`, ttl, scope)
-	}
-	if stale := g.stale(snap, p); len(stale) > 0 {
-		b, _ := json.Marshal(stale)
-		out = append(append(append(out, `,"_meta":{"stoa/stale":`...), b...), '}')
-	}
-	return mcp.Response{Result: append(out, '}')}, nil
-}
-
 // ensure reads the catalogues of upstreams that are read only when asked for,
 // and gives the others a moment to start when the hub has just started.
 func (g *Gateway) ensure(ctx context.Context, p party) {
@@ -211,44 +170,6 @@ func settle(ctx context.Context, u *upstream.Upstream) {
 	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
 	u.Settle(ctx)
-}
-
-// hints are the cache hints of a merged list: the shortest life and the
-// narrowest scope of its parts.
-func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, scope string) {
-	ttl, scope = -1, "public"
-	if own || p.switched != nil || len(p.client.Principal.Scopes) != 1 || p.client.Principal.Scopes[0] != "*" {
-		scope = "private"
-	}
-	for _, u := range g.pool.All() {
-		if u.Builtin() || u.Unlisted() {
-			continue // what it offers does not change, but for what own is about, or is not here
-		}
-		l := snap.Of(u.Name())
-		if l == nil || !p.may(u.Name()) {
-			ttl = 0
-			continue
-		}
-		if l.Private {
-			scope = "private"
-		}
-		if ttl < 0 || l.TTL < ttl {
-			ttl = l.TTL
-		}
-	}
-	if own {
-		ttl = 0
-	}
-	return max(ttl, 0), scope
-}
-
-func (g *Gateway) stale(snap *catalog.Snapshot, p party) (names []string) {
-	for _, u := range g.pool.All() {
-		if l := snap.Of(u.Name()); l != nil && l.Stale && !l.Unlisted && p.may(u.Name()) {
-			names = append(names, u.Name())
-		}
-	}
-	return names
 }
 
 // named answers tools/call and prompts/get, and tells what was found by the
