@@ -77,7 +77,10 @@ func (c *HTTPConn) events(body io.Reader, p *pending) (Response, error) {
 // read reads one event stream until the response to p.
 func (c *HTTPConn) read(body io.Reader, p *pending, at *place) (Response, error) {
 	in := newEvents(body, c.flight.opts.MessageBytes, &c.terms)
-	defer at.move(in)
+	defer func() {
+		at.move(in)
+		in.Release()
+	}()
 	var m wire.Message
 	for {
 		if !in.Ready() {

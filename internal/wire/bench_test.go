@@ -104,3 +104,16 @@ func BenchmarkReaders(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAnswerAsEvents reads streams of one answer each, as most are.
+func BenchmarkAnswerAsEvents(b *testing.B) {
+	stream := "event: message\ndata: " + string(toolsCall(100)) + "\n\n"
+	b.ReportAllocs()
+	for b.Loop() {
+		e := NewEventReader(strings.NewReader(stream), 4<<20)
+		if _, err := e.Next(); err != nil {
+			b.Fatal(err)
+		}
+		e.Release()
+	}
+}

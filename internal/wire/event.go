@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,11 +32,35 @@ type EventReader struct {
 	first bool // no line has been read
 	cr    bool // the last line ended in CR, so LF belongs to it
 	err   error
+
+	pooled bool // another may have it after Release
 }
+
+const eventBuffer = 4 << 10
+
+// released are those that were released: most streams are of one answer, and
+// what it takes to read them is more than the answer.
+var released = sync.Pool{New: func() any {
+	return &EventReader{r: bufio.NewReaderSize(nil, eventBuffer), pooled: true}
+}}
 
 // NewEventReader reads from r events whose data is at most limit bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
-	return NewEventReaderSize(r, limit, 4<<10)
+	e := released.Get().(*EventReader)
+	e.r.Reset(r)
+	*e = EventReader{r: e.r, data: e.data[:0], limit: limit, first: true, retry: -1, pooled: true}
+	return e
+}
+
+// Release ends the use of a reader and of all that it has returned, so that
+// another may have its memory. It need not be called.
+func (e *EventReader) Release() {
+	if !e.pooled || cap(e.data) > 16*eventBuffer {
+		return
+	}
+	e.pooled = false // a second Release must not give it to two
+	e.r.Reset(nil)   // what it read from may go
+	released.Put(e)
 }
 
 // NewEventReaderSize is NewEventReader with a buffer of another size: a small
