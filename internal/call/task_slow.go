@@ -46,12 +46,16 @@ func (k *Tasks) patient(ctx context.Context, c *Call) (mcp.Response, error) {
 		resp, err := k.guarded(own, s.c)
 		s.done <- answer{resp, err}
 	})
+	plain := func(a answer) (mcp.Response, error) {
+		cancel(nil)
+		c.Req.Told = true // the door was given a copy
+		return a.resp, a.err
+	}
 	moment := time.NewTimer(k.opts.Grace)
 	defer moment.Stop()
 	select {
 	case a := <-s.done:
-		cancel(nil)
-		return a.resp, a.err
+		return plain(a)
 	case <-moment.C:
 	}
 	s.stream.Flush()
@@ -61,9 +65,7 @@ func (k *Tasks) patient(ctx context.Context, c *Call) (mcp.Response, error) {
 		if f := fault.Of(err); k.opts.Logger != nil {
 			k.opts.Logger.Warn("a call could not become a task", "upstream", c.Upstream.Name(), "err", f)
 		}
-		a := <-s.done
-		cancel(nil)
-		return a.resp, a.err
+		return plain(<-s.done)
 	}
 	if !unbind() { // the client has gone, and was never told of it
 		_ = t.Cancel(context.WithoutCancel(ctx), "its client went away")

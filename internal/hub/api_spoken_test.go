@@ -3,11 +3,14 @@ package hub_test
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -125,6 +128,42 @@ func TestAPISpoken(t *testing.T) {
 				c.spoken(last, want)
 			}
 		})
+	}
+}
+
+// A call that might have become a task and did not is told of once, as any other
+// call is: nobody hears of an answer of the hub's own, nor of a second fault.
+func TestAPISpokenOnce(t *testing.T) {
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Do(peer.Hang)}}}
+	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) { s.Task, s.Timeout = config.TaskAuto, 100*time.Millisecond }))
+	settled(t, h, "up")
+	api := apiClient{t, h, h.Token}
+	last := hubtest.Decode[eventPage](api.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next
+	for _, face := range []string{"/mcp", "/mcps/up/mcp"} {
+		c, prefix := h.Client(t, hubtest.ClientOptions{Face: face, Capabilities: tasksCapability}), "up__"
+		if face != "/mcp" {
+			prefix = ""
+		}
+		if m := c.Tool(prefix+"echo", `{"a":1}`); m.Text() != `{"a":1}` {
+			t.Fatalf("%s: %s", face, m.Raw)
+		}
+		if m := c.Tool(prefix+"slow", "{}"); !strings.Contains(string(m.Raw), "timeout") {
+			t.Fatalf("%s: %s", face, m.Raw)
+		}
+	}
+	for _, tool := range []string{"echo", "slow"} {
+		if got := api.all(last, event.CallDone, tool); len(got) != 2 {
+			t.Errorf("%d calls of %s are told of, want 2", len(got), tool)
+		}
+	}
+	all := "/api/v1/events?limit=1000&wait=0s&types=" + event.CallAnswered + "&after=" + strconv.FormatUint(last, 10)
+	for _, r := range hubtest.Decode[eventPage](api.ok("GET", all, "")).Events {
+		if r.Method == "tools/call" {
+			t.Errorf("it is told of again: %+v", r)
+		}
+	}
+	if page := errorsOf(t, h, ""); !hasGroup(page, "TIMEOUT", "up", "slow") || hasGroup(page, "TIMEOUT", "", "tools/call") {
+		t.Errorf("the book has %+v", page.Groups)
 	}
 }
 
