@@ -2,6 +2,7 @@ package call
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/envelope"
@@ -113,16 +114,17 @@ func (d *Door) Saw(s *mcp.Spoken) {
 		r.Tool = name
 	}
 	r.Trace, _, _ = origin(s.Request)
+	clipNames(&r)
 	head := headOf(&r)
 	head.Upstream = "" // it has said nothing of this
 	raw := d.raw.Begin(head)
 	switch s.What {
 	case mcp.Heard:
 		r.Type, r.Bytes = event.CallHeard, len(s.Params)
-		raw.Add(exchange.Asked, s.Method, s.Params)
+		raw.Add(exchange.Asked, r.Method, s.Params)
 	case mcp.Said:
 		r.Type, r.Bytes = event.CallSaid, len(s.Params)
-		raw.Add(exchange.Notification, s.Method, s.Params)
+		raw.Add(exchange.Notification, r.Method, s.Params)
 	default:
 		r.Bytes = len(s.Response.Result)
 		raw.Add(exchange.Asked, "", s.Params)
@@ -184,18 +186,31 @@ func (d *Door) Aside(upstream string, a mcp.Aside) {
 	if a.Sent {
 		r.Type = event.CallSaid
 	}
+	clipNames(&r)
 	raw := d.raw.Begin(headOf(&r))
 	switch {
 	case a.Sent:
-		raw.Add(exchange.Request, a.Method, a.Params)
+		raw.Add(exchange.Request, r.Method, a.Params)
 	case a.Answer != nil:
-		raw.Add(exchange.Question, a.Method, a.Params)
-		raw.Add(exchange.Answer, a.Method, a.Answer)
+		raw.Add(exchange.Question, r.Method, a.Params)
+		raw.Add(exchange.Answer, r.Method, a.Answer)
 	default:
-		raw.Add(exchange.Notification, a.Method, a.Params)
+		raw.Add(exchange.Notification, r.Method, a.Params)
 	}
 	raw.End("", 0)
 	d.events.Emit(r)
+}
+
+// maxName bounds what a record says of names that nobody has checked: a message
+// may be made of one, and thousands of records are kept.
+const maxName = 256
+
+func clipNames(r *event.Record) {
+	for _, name := range []*string{&r.Session, &r.Tool, &r.Method} {
+		if len(*name) > maxName {
+			*name = strings.ToValidUTF8((*name)[:maxName], "") + "…"
+		}
+	}
 }
 
 var _ mcp.Witness = (*Door)(nil)

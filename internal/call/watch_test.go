@@ -1,14 +1,53 @@
 package call
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/exchange"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 )
+
+// Whatever a client or a server calls something, what is kept of it stays small.
+func TestLongNamesAreShortened(t *testing.T) {
+	long := strings.Repeat("ä", 1<<20)
+	bus, ring := event.New(0), exchange.New(func(s string) string { return s })
+	stop := bus.Watch()
+	defer stop()
+	d := New(Options{Events: bus, Raw: ring})
+	req := requestOf(modernCaller(), `{"name":"`+long+`"}`)
+	req.Session = long
+	d.Saw(&mcp.Spoken{What: mcp.Answered, Request: req, Err: fault.New(fault.UnknownTool, "", "it is not there")})
+	d.Saw(&mcp.Spoken{What: mcp.Heard, Request: &mcp.Request{Method: long, Client: modernCaller()}})
+	d.Saw(&mcp.Spoken{What: mcp.Said, Request: &mcp.Request{Method: long, Client: modernCaller()}})
+	d.Aside("u", mcp.Aside{Method: long})
+	records, _, _ := bus.After(0, 10)
+	if len(records) != 4 {
+		t.Fatalf("%d records", len(records))
+	}
+	for _, r := range records {
+		x, _ := ring.Find(r.Call)
+		for i := range x.Messages {
+			x.Messages[i].Text = "" // which has a bound of its own
+		}
+		for _, kept := range []any{r, x} {
+			b, err := json.Marshal(kept)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(b); n > 4<<10 || !bytes.Contains(b, []byte("ää…")) {
+				t.Errorf("%s: %d bytes are kept of %T", r.Type, n, kept)
+			}
+		}
+	}
+}
 
 // BenchmarkCounted is what it costs to tell of a call that nobody watches.
 func BenchmarkCounted(b *testing.B) {
