@@ -13,7 +13,7 @@ import (
 // will be none, since what the server would have said before is lost.
 func (c *HTTPConn) Hear(wait func(attempt int) time.Duration, missed func()) {
 	c.background(func() {
-		defer c.stumbled()
+		defer c.flight.stumbled(c.shut)
 		at := place{retry: -1}
 		for attempt := 0; ; attempt++ {
 			opened, again := c.hearOnce(&at, missed)

@@ -223,7 +223,7 @@ func (c *PipeConn) cancel(id []byte, method string, cause error) {
 }
 
 func (c *PipeConn) read(in frames) {
-	defer c.stumbled()
+	defer c.flight.stumbled(c.shut)
 	var m wire.Message
 	for {
 		line, err := in.Next()

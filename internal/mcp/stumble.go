@@ -13,27 +13,15 @@ import (
 // above can guard. They tell of a panic with its stack, and do nothing where
 // nobody wants to be told: then it goes on.
 
-// stumbled makes the end of the connection of a panic: what a server sends must
-// not take the hub down.
-func (c *PipeConn) stumbled() {
-	if c.flight.opts.Panicked == nil {
+// stumbled, deferred, makes the end of a connection of a panic: what a server
+// sends must not take the hub down.
+func (f *inflight) stumbled(shut func(error)) {
+	if f.opts.Panicked == nil {
 		return
 	}
 	if v := recover(); v != nil {
-		c.flight.opts.Panicked(v, debug.Stack())
-		c.shut(fmt.Errorf("%w: what the server sent made the hub stumble", ErrLost))
-	}
-}
-
-// stumbled makes the end of the connection of a panic: what a server sends must
-// not take the hub down.
-func (c *HTTPConn) stumbled() {
-	if c.flight.opts.Panicked == nil {
-		return
-	}
-	if v := recover(); v != nil {
-		c.flight.opts.Panicked(v, debug.Stack())
-		c.shut(fmt.Errorf("%w: what the server sent made the hub stumble", ErrLost))
+		f.opts.Panicked(v, debug.Stack())
+		shut(fmt.Errorf("%w: what the server sent made the hub stumble", ErrLost))
 	}
 }
 
