@@ -222,12 +222,17 @@ func (h *Hub) sayRun(w http.ResponseWriter, r *http.Request, q url.Values, run *
 	return say(w, out)
 }
 
-func (h *Hub) showRun(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, lookNames...)
-	if err != nil {
-		return err
+// namedRun reads how somebody wants to look at a run, and finds the one that the
+// path names.
+func (h *Hub) namedRun(r *http.Request, who *auth.Principal) (q url.Values, run *plan.Run, err error) {
+	if q, err = query(r, lookNames...); err == nil {
+		run, err = h.runOf(who, q, r.PathValue("run"))
 	}
-	run, err := h.runOf(who, q, r.PathValue("run"))
+	return q, run, err
+}
+
+func (h *Hub) showRun(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	q, run, err := h.namedRun(r, who)
 	if err != nil {
 		return err
 	}

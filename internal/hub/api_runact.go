@@ -92,11 +92,7 @@ type runAct struct {
 // actOnRun does something to a run. The answer is about the fork, where the act
 // makes one.
 func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, lookNames...)
-	if err != nil {
-		return err
-	}
-	run, err := h.runOf(who, q, r.PathValue("run"))
+	q, run, err := h.namedRun(r, who)
 	if err != nil {
 		return err
 	}
