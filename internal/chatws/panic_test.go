@@ -1,7 +1,6 @@
 package chatws
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -9,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
@@ -22,24 +19,6 @@ func wantPanic(t *testing.T, log *logbook.Book, what, file string) {
 	t.Helper()
 	if got := log.String(); !strings.Contains(got, what) || !strings.Contains(got, file) {
 		t.Errorf("it is not told with its stack: %s", got)
-	}
-}
-
-// cutOff reads until the socket is closed by the hub.
-func cutOff(t *testing.T, url string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	c, _, err := websocket.Dial(ctx, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.CloseNow()
-	for err == nil {
-		_, _, err = c.Read(ctx)
-	}
-	if ctx.Err() != nil {
-		t.Error("the client is still there")
 	}
 }
 
@@ -55,19 +34,9 @@ func TestPanicOfATail(t *testing.T) {
 		return nil
 	}})
 	bad.Store(true)
-	url := "ws" + strings.TrimPrefix(b.url, "http") + "/ws"
-	cutOff(t, url)
+	wildconn.CutOff(t, b.url+"/ws")
 	wantPanic(t, log, "not that server", "panic_test.go")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	c, _, err := websocket.Dial(ctx, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.CloseNow()
-	if _, m, err := c.Read(ctx); err != nil || !strings.Contains(string(m), "connected") {
-		t.Errorf("the next one: %s %v", m, err)
-	}
+	b.dial("", "").find("connection") // the next one
 }
 
 // What somebody says to an agent and makes the hub panic costs that socket.
@@ -82,6 +51,6 @@ func TestPanicOfAnAsker(t *testing.T) {
 	})
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	cutOff(t, "ws"+strings.TrimPrefix(srv.URL, "http")+"/ws/news")
+	wildconn.CutOff(t, srv.URL+"/ws/news")
 	wantPanic(t, log, wildconn.Says, "wildconn.go")
 }

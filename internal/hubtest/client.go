@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // Era is the generation of the protocol that a client speaks.
@@ -170,7 +172,7 @@ func (c *Client) request(ctx context.Context, s Sent) *http.Request {
 // Do makes one HTTP request and reads its answer to the end.
 func (c *Client) Do(s Sent) Answer {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	resp, err := c.http.Do(c.request(ctx, s))
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // Exchange is a request under way.
@@ -66,7 +68,7 @@ func (x *Exchange) Close() {
 
 // begin waits for the header of the answer.
 func (x *Exchange) begin() error {
-	timeout := time.NewTimer(Patience)
+	timeout := time.NewTimer(await.Patience)
 	defer timeout.Stop()
 	select {
 	case <-x.ready:
@@ -92,7 +94,7 @@ func (x *Exchange) Read() (Message, error) {
 		return Message{}, io.EOF
 	}
 	// A test that waits for ever would say less than one that fails.
-	stop := time.AfterFunc(Patience, x.cancel)
+	stop := time.AfterFunc(await.Patience, x.cancel)
 	defer stop.Stop()
 	var b []byte
 	var err error

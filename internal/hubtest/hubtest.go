@@ -21,7 +21,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -32,9 +31,6 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 )
-
-// Patience is how long a test waits for something that must happen.
-const Patience = time.Minute
 
 // Setup is what a hub is made of; edits given to New change it.
 type Setup struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
@@ -84,7 +85,7 @@ func (p *Pipe) Send(line string) {
 
 // Read returns the next message; io.EOF at the end.
 func (p *Pipe) Read() (Message, error) {
-	timeout := time.NewTimer(Patience)
+	timeout := time.NewTimer(await.Patience)
 	defer timeout.Stop()
 	select {
 	case line, ok := <-p.lines:

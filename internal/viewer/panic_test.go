@@ -1,14 +1,11 @@
 package viewer
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest/await"
@@ -30,19 +27,7 @@ func TestPanicOfAViewer(t *testing.T) {
 		g.Close()
 		srv.Close()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	c, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(srv.URL, "http"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.CloseNow()
-	for err == nil {
-		_, _, err = c.Read(ctx)
-	}
-	if ctx.Err() != nil {
-		t.Error("the viewer is still there")
-	}
+	wildconn.CutOff(t, srv.URL)
 	await.Until(t, "nobody watches", func() bool { return g.Len() == 0 })
 	if got := log.String(); !strings.Contains(got, wildconn.Says) || !strings.Contains(got, "wildconn.go") {
 		t.Errorf("it is not told with its stack: %s", got)

@@ -1,11 +1,17 @@
 // Package wildconn owns connections whose reader panics, to see that a hub
-// outlives what a peer says.
+// outlives what a peer says, and clients of sockets that are cut off for it.
 package wildconn
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // Says is what reading panics with.
@@ -28,4 +34,22 @@ func (r Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c := conn{below}
 	rw.Reader.Reset(c)
 	return c, rw, nil
+}
+
+// CutOff opens the socket at an address and reads until the hub closes it.
+func CutOff(tb testing.TB, url string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), await.Patience)
+	defer cancel()
+	c, _, err := websocket.Dial(ctx, url, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer c.CloseNow()
+	for err == nil {
+		_, _, err = c.Read(ctx)
+	}
+	if ctx.Err() != nil {
+		tb.Error("the client is still there")
+	}
 }
