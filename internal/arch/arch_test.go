@@ -286,7 +286,7 @@ var homes = []struct {
 	{"github.com/segmentio/encoding", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"encoding/json/jsontext", []string{"internal/wire"}, "one tokenizer, one strictness"},
 	{"github.com/modelcontextprotocol/go-sdk", nil, "it is our oracle in tests, not our data path"},
-	{"github.com/coder/websocket", []string{"internal/mcp", "internal/ailumina", "internal/chatws", "internal/viewer", "internal/cli", "internal/hubtest/wsagent"}, "mcp owns how messages are carried, ailumina what WebSocket agents say, chatws the sockets of the chat host, viewer those of who watches, and cli is a client of these"},
+	{"github.com/coder/websocket", []string{"internal/mcp", "internal/ailumina", "internal/chatws", "internal/viewer", "internal/cli", "internal/hubtest/wsagent", "internal/hubtest/wildconn"}, "mcp owns how messages are carried, ailumina what WebSocket agents say, chatws the sockets of the chat host, viewer those of who watches, and cli is a client of these, as the helpers of tests are"},
 	{"github.com/nats-io/", []string{"internal/store", "internal/store/storetest"}, "store owns the engine"},
 	{"github.com/minio/highwayhash", []string{"internal/store"}, "store checks the engine's files"},
 	{"google.golang.org/genai", nil, "the providers' SDKs are oracles in tests: adr/0008"},
