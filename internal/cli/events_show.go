@@ -26,7 +26,11 @@ type told struct {
 // ended reports whether a record is the last of its call, so that its exchange
 // is whole.
 func (r *told) ended() bool {
-	return r.Call != "" && r.Type != event.CallStarted && r.Type != event.CallProgress
+	switch r.Type {
+	case event.CallDone, event.CallOwn, event.CallHeard, event.CallAnswered, event.CallSaid:
+		return r.Call != ""
+	}
+	return false // what else names a call, such as a question to a person, is not its end
 }
 
 // show prints one record, and what passed if that is wanted.

@@ -3,10 +3,20 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/event"
 )
 
 // What others have named and said does nothing to a terminal, and stays on its
@@ -36,6 +46,42 @@ func TestEventLinesAreSafe(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != 7 || strings.Count(lines[0], `a\u001b[2J\r\n\u202eb\u0000`) != 5 || lines[3] != `      two\u001b[2J` {
 		t.Errorf("%q", lines)
+	}
+}
+
+// What passed is shown where a call is over, and asked for nowhere else: what
+// people are asked about it names the call too, and a step of a plan is none.
+func TestExchangesAreThoseOfCallsThatEnded(t *testing.T) {
+	var mu sync.Mutex
+	asked := map[string]int{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked[path.Base(r.URL.Path)]++
+		mu.Unlock()
+		io.WriteString(w, `{"exchange":{"messages":[{"what":"result","text":"{}"}]}}`)
+	}))
+	defer srv.Close()
+	base, err := url.Parse(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := newClient(base, "")
+	defer hub.close()
+	var out bytes.Buffer
+	w := &eventWatch{s: std{out: &out, err: &out}, cmd: &eventsCmd{Raw: true}, hub: hub}
+	want := map[string]int{event.CallDone: 1, event.CallOwn: 1, event.CallHeard: 1, event.CallAnswered: 1, event.CallSaid: 1}
+	for _, kind := range append(slices.Collect(maps.Keys(want)), event.CallStarted, event.CallProgress, event.PolicyAsked, event.PolicyDecided, event.TurnStarted, event.Fault) {
+		if err := w.show(t.Context(), []byte(`{"seq":1,"time":"2026-11-15T12:00:00Z","type":"`+kind+`","call":"`+kind+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if d := cmp.Diff(want, asked); d != "" {
+		t.Error(d)
+	}
+	if n := strings.Count(out.String(), "← result"); n != len(want) {
+		t.Errorf("%d results are shown, want %d:\n%s", n, len(want), out.String())
 	}
 }
 
