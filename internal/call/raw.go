@@ -2,6 +2,7 @@ package call
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 	"time"
 
@@ -87,7 +88,8 @@ func (d *Door) Own(upstream string, o *mcp.Outgoing) func(mcp.Response, error) {
 		switch {
 		case err != nil:
 			f := fault.Of(err)
-			if f.Kind == fault.Internal { // between the hub and the server, and no mistake of the hub's
+			if _, named := errors.AsType[*fault.Error](err); !named && f.Kind == fault.Internal {
+				// Something between the hub and the server, and no mistake of the hub's.
 				f = fault.New(fault.Unreachable, upstream, "it did not answer: %v", err)
 			}
 			r.Kind, r.Level = f.Kind.String(), missing(o.Method)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +47,29 @@ func TestLongNamesAreShortened(t *testing.T) {
 			if n := len(b); n > 4<<10 || !bytes.Contains(b, []byte("ää…")) {
 				t.Errorf("%s: %d bytes are kept of %T", r.Type, n, kept)
 			}
+		}
+	}
+}
+
+// Why a request of the hub's own got no answer: what lies between the hub and
+// the server is not taken for a mistake of the hub's, nor the other way round.
+func TestOwnRequestsThatFail(t *testing.T) {
+	bus := event.New(0)
+	stop := bus.Watch()
+	defer stop()
+	d := New(Options{Events: bus})
+	for _, tt := range []struct {
+		err  error
+		want fault.Kind
+	}{
+		{io.ErrUnexpectedEOF, fault.Unreachable},
+		{context.DeadlineExceeded, fault.Timeout},
+		{fmt.Errorf("list tools: %w", fault.New(fault.Internal, "u", "what the server said made the hub stumble")), fault.Internal},
+	} {
+		last := bus.Last()
+		d.Own("u", &mcp.Outgoing{Method: "tools/list"})(mcp.Response{}, tt.err)
+		if got, _, _ := bus.After(last, 10); len(got) != 1 || got[0].Kind != tt.want.String() {
+			t.Errorf("%v: %+v, want %v", tt.err, got, tt.want)
 		}
 	}
 }
