@@ -1,5 +1,6 @@
-// Package exchange owns the last raw exchanges with upstreams: what was sent,
-// what was said meanwhile and what came back, as the bytes that passed.
+// Package exchange owns the last raw exchanges with upstreams, and with clients
+// where no upstream had to do with it: what was sent, what was said meanwhile and
+// what came back, as the bytes that passed.
 //
 // A Ring is bounded in bytes, in exchanges and in what it keeps of one message,
 // whatever passes and however many look at it: the oldest go first, also those
@@ -36,10 +37,10 @@ const (
 const (
 	Asked        = "asked"        // by the client, as it came; only of what did not reach the upstream
 	Request      = "request"      // params, as they were sent
-	Notification = "notification" // of the upstream, about the request
+	Notification = "notification" // of the upstream, about the request; or to a client
 	Question     = "question"     // of the upstream, to the client
 	Answer       = "answer"       // to a question
-	Result       = "result"       // as it came
+	Result       = "result"       // as it came, or as the hub answered by itself
 	Error        = "error"        // of the upstream, as it came
 	Fault        = "fault"        // of the hub: why there is no answer
 )

@@ -109,7 +109,7 @@ func New() (*Metrics, error) {
 	m.meter = m.provider.Meter("stoa")
 	var errs [5]error
 	_, errs[0] = m.meter.Int64ObservableCounter("stoa_calls_total",
-		metric.WithDescription(m.list("stoa_calls_total", "counter", "Calls by upstream, tool and outcome: ok, tool_error (the tool said no) or fault (it could not be asked).")),
+		metric.WithDescription(m.list("stoa_calls_total", "counter", "Calls by upstream, tool and outcome: ok, tool_error (the tool said no) or fault (it could not be asked). What was refused before it was known whom to ask has no upstream, and its method for a tool.")),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, s := range m.counts.Load().calls {
 				s.observe(o)
