@@ -72,8 +72,11 @@ function App() {
   const [first, ...rest] = route.value.path.split('/');
   const page = pages.find((p) => p.path === first && rest.length <= p.depth);
   return html`${locked.value ? html`<${Lock} />` : null}<div class="pages" hidden=${locked.value}><a class="skip"
-    href="#main">To the content</a><${Nav} /><${Boundary} at=${route.value.path}>${page ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)}
-    query=${route.value.query} />` : html`<${Missing} />`}<//></div>`;
+    href="#main">To the content</a><${Nav} /><${Boundary} at=${route.value.path}>${
+      page
+        ? html`<${page.view} key=${page.path} rest=${rest.map(decoded)} query=${route.value.query} />`
+        : html`<${Missing} />`
+    }<//></div>`;
 }
 
 try {

@@ -161,8 +161,8 @@ function Value({ at, whose, session, name, to, back, query, gone, again }) {
   const v = data.value;
   const version = Number(query.version) || v.version;
   return html`<${Side} label=${name} back=${back} query=${{ principal: query.principal, search: query.search }}>
-    <header class="page"><h2>@${name}</h2><div class="actions"><${Copy} text=${'@' + name} label="Copy reference" /> ${text === null ? html`<${Button}
-    onClick=${edit} data-testid="edit">Edit<//>` : null}
+    <header class="page"><h2>@${name}</h2><div class="actions"><${Copy} text=${'@' + name} label="Copy reference" />
+      ${' '}${text === null ? html`<${Button} onClick=${edit} data-testid="edit">Edit<//>` : null}
       <${Button} onClick=${async () => save(name + '.json', await (await ask(at + whose)).blob())}>Download<//> <${Sure}
       what=${'Remove ' + name} label="Remove" onClick=${remove} testid="remove" /></div></header>
     <${Trouble} error=${error} />

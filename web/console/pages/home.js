@@ -74,7 +74,8 @@ export function Home() {
   const halts = runs.data?.total ?? 0;
   const asked = approvals.data?.approvals || [];
   /** @type {any[]} */ const ill = pulse.data?.health || [];
-  const calm = servers.data && runs.data && !bad.shown.length && !open.shown.length && !still.length && !asked.length && !pulse.data?.refused && !ill.length;
+  const known = servers.data && runs.data;
+  const calm = known && ![bad.shown, open.shown, still, asked, ill].some((l) => l.length) && !pulse.data?.refused;
   const more = bad.more + open.more + halts - still.length + Math.max(0, asked.length - most);
   // Somebody else was first: the question goes, and what became of it has to be said elsewhere.
   const [late, setLate] = useState(/** @type {any} */ (null));

@@ -25,8 +25,8 @@ export function Servers({ rest }) {
   const name = rest[0];
   return html`<${Page} title="Servers"><${Trouble} error=${error} />
     ${data?.pool ? html`<p class="soft">
-      ${many(data.pool.open, 'connection')} with those to built-in modules, ${data.pool.idle} idle · ${many(data.pool.processes, 'process', 'processes')} ·
-      ${many(data.pool.unhealthy, 'failure')}</p>` : null}
+      ${many(data.pool.open, 'connection')} with those to built-in modules, ${data.pool.idle} idle ·
+      ${' '}${many(data.pool.processes, 'process', 'processes')} · ${many(data.pool.unhealthy, 'failure')}</p>` : null}
     <div class=${name ? 'split' : ''}>${
       data
         ? html`<${Table} rows=${servers} empty="No server is configured: write one under servers in stoa.yaml." selected=${name}
