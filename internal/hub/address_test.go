@@ -20,6 +20,7 @@ const bothModes = `{"elicitation":{"form":{},"url":{}}}`
 // A legacy client is told when the user has been there, under the id that it
 // was asked with.
 func TestLegacyClientsHearThatTheUserWasThere(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "json", "sse"} {
 		for _, merged := range []bool{true, false} {
 			c := cell{hubtest.Legacy, transport, merged}
@@ -65,6 +66,7 @@ func TestModernClientsHearNoLegacyIds(t *testing.T) {
 // Who declared forms only is not sent to an address, whatever the connection
 // that it shares has declared; who declared no mode can be asked by forms.
 func TestModesOfElicitationAreKept(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, mixed := range []bool{false, true} {
 		for _, capabilities := range []string{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} {
 			o := worldOptions{mixed: mixed, client: hubtest.ClientOptions{Capabilities: capabilities}}

@@ -155,6 +155,7 @@ type health struct {
 
 // What cannot be kept, and what cannot be had, is told by /readyz.
 func TestHealthOfState(t *testing.T) {
+	hubtest.Parallel(t)
 	server := storetest.StartServer(t)
 	c := apiHub(t, hubtest.Config(func(cfg *config.Config) {
 		cfg.Store.URL = server.URL

@@ -13,6 +13,7 @@ import (
 // input_required result while the legacy server's call waits, a legacy client
 // is asked on its stream while the modern server is asked again and again.
 func TestServersAskClientsOfTheOtherEra(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}, interview)
 }
 
@@ -106,6 +107,7 @@ func TestAddressesOfALegacyErrorBecomeQuestions(t *testing.T) {
 
 // What belongs to a call reaches a client of the other era too.
 func TestProgressAndLogCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "work", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 3}}}}
 	eachCell(t, spec, worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		meta := []hubtest.Meta{`"progressToken":"t\u0031"`}

@@ -34,6 +34,7 @@ func (w *world) cancelled(t testing.TB, tool string) {
 }
 
 func TestClientThatLeavesCancelsItsCall(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, version := range []string{"", "2025-06-18"} {
 		t.Run("version "+version, func(t *testing.T) {
 			eachCell(t, slowSpec(), worldOptions{client: hubtest.ClientOptions{Version: version}}, func(t *testing.T, w *world) {
@@ -53,6 +54,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 }
 
 func TestLegacyCancellation(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, slowSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		if w.era == hubtest.Modern {
 			t.Skip("the modern era has no cancellation over HTTP but leaving")
@@ -96,6 +98,7 @@ func TestPipeCancellation(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{server: func(s *config.Server) { s.Timeout = 400 * time.Millisecond }}
 	eachCell(t, slowSpec(), o, func(t *testing.T, w *world) {
 		m := w.call("slow", "")
@@ -112,6 +115,7 @@ func TestTimeout(t *testing.T) {
 
 // Progress gives a call more time; the maximum stands.
 func TestProgressExtendsTimeout(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{server: func(s *config.Server) { s.Timeout, s.MaxTimeout = 600*time.Millisecond, 2500*time.Millisecond }}
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, transport := range []string{"stdio", "sse"} {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestListChangesReachClients(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, recoverySpec(), worldOptions{}, func(t *testing.T, w *world) {
 		others := []*hubtest.Client{w.client}
 		for range 2 {
@@ -57,6 +58,7 @@ func TestListenFilterIsKept(t *testing.T) {
 }
 
 func TestUpdatesReachSubscribersOnly(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := recoverySpec()
 	eachCell(t, spec, worldOptions{}, func(t *testing.T, w *world) {
 		a, b := w.client, w.Hub.Client(t, hubtest.ClientOptions{Era: w.era, Face: w.face("up")})

@@ -20,6 +20,7 @@ import (
 // A hub that is told to stop takes nothing new, lets running calls end, and
 // ends its streams.
 func TestDrain(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := recoverySpec()
 	spec.Tools = append(spec.Tools, peer.Tool{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 1500 * time.Millisecond}},
 		peer.Tool{Name: "steps", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 10, For: 150 * time.Millisecond}})
@@ -75,6 +76,7 @@ func TestDrain(t *testing.T) {
 
 // A call that does not end does not keep the hub for ever.
 func TestDrainEnds(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "hang", Behaviour: peer.Do(peer.Hang)}}}
 	w := newWorld(t, cell{hubtest.Modern, "stdio", true}, spec, worldOptions{})
 	w.client.Go("tools/call", hubtest.ToolParams("up__hang", ""))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 )
@@ -163,6 +164,7 @@ func (w *writer) check(t *testing.T) {
 // TestKilledHub kills the hub at random moments under eight clients. What was
 // acknowledged is there after each restart, and nothing else.
 func TestKilledHub(t *testing.T) {
+	hubtest.Parallel(t)
 	wanted, kills := int64(soak(800, 10_000)), soak(6, 60)
 	d := newDurable(t)
 	seed := uint64(time.Now().UnixNano())

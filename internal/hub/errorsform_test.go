@@ -69,6 +69,7 @@ func (d *durable) wrote(t *testing.T, log, text string) (found bool) {
 // Errors are there after the hub was killed, and the counts of what was met
 // before and after it add up.
 func TestErrorsOutliveAKilledHub(t *testing.T) {
+	hubtest.Parallel(t)
 	d := newDurable(t)
 	c := &http.Client{Transport: &http.Transport{}}
 	defer c.CloseIdleConnections()

@@ -29,6 +29,7 @@ func oddSpec() peer.Spec {
 }
 
 func TestResultsArriveByteForByte(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, oddSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		for _, accept := range []string{"application/json", "application/json, text/event-stream", "text/event-stream, application/json", "text/event-stream"} {
 			w.client.Accept = accept
@@ -53,6 +54,7 @@ func TestResultsArriveByteForByte(t *testing.T) {
 
 // Arguments must arrive as they were sent, too.
 func TestArgumentsArriveByteForByte(t *testing.T) {
+	hubtest.Parallel(t)
 	const args = `{ "n":9223372036854775807 ,"f":1.0,"e":1E+2,"s":"\u0041\/\u2028","u":"é😀", "o":{"b":1,"a":[ ]} }`
 	eachCell(t, oddSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		if got := w.call("params", args).Text(); !strings.Contains(got, `"arguments":`+args) {
@@ -87,6 +89,7 @@ func TestLineBreaksInResults(t *testing.T) {
 
 // Large answers take another way through the hub than small ones.
 func TestLargeResultsArriveWhole(t *testing.T) {
+	hubtest.Parallel(t)
 	const size = 300 << 10
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "big", Behaviour: peer.Behaviour{Kind: peer.Big, N: size}}}}
 	eachCell(t, spec, worldOptions{}, func(t *testing.T, w *world) {

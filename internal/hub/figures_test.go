@@ -94,6 +94,7 @@ func figuresHub(r *collector.Receiver, capacity int) []hubtest.Edit {
 
 // Every figure that is listed moves when what it says happens.
 func TestFiguresMove(t *testing.T) {
+	hubtest.Parallel(t)
 	r := collector.New(t)
 	f := &figures{t: t, moved: map[string]bool{}}
 	f.h = hubtest.New(t, figuresHub(r, 7)...)

@@ -39,7 +39,7 @@ func errorsOf(t testing.TB, h *hubtest.Hub, query string) errorPage {
 // without what was passed; they are there after a restart, and can be exported.
 func TestErrors(t *testing.T) {
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "refuse", Behaviour: peer.Behaviour{Kind: peer.Verbatim,
-		Raw: `{"isError":true,"content":[{"type":"text","text":"cannot take \"a private diary, verysecretvalue\" nor 4711"}]}`}},
+		Raw: `{"isError":true,"content":[{"type":"text","text":"cannot take \"a private diary, verysecretvalue\" nor 471104711047"}]}`}},
 		{Name: "slow", Behaviour: peer.Do(peer.Hang)}}})
 	edits := []hubtest.Edit{
 		hubtest.HTTP("up", web.URL, func(s *config.Server) {
@@ -54,7 +54,7 @@ func TestErrors(t *testing.T) {
 	h := hubtest.New(t, edits...)
 	settled(t, h, "up")
 	c := h.Client(t, hubtest.ClientOptions{})
-	if m := c.Tool("up__refuse", `{"text":"a private diary, verysecretvalue","n":4711}`); !strings.Contains(string(m.Result), "diary") {
+	if m := c.Tool("up__refuse", `{"text":"a private diary, verysecretvalue","n":471104711047}`); !strings.Contains(string(m.Result), "diary") {
 		t.Fatalf("the client itself is told all: %s", m.Raw)
 	}
 	c.Tool("up__slow", `{"q":"another private text"}`)
@@ -72,7 +72,7 @@ func TestErrors(t *testing.T) {
 		if !strings.HasPrefix(e.ID, "err_") || e.ErrorType == "" || e.Severity == "" || e.Source == "" || e.Error.Message == "" || e.Error.Code == "" || e.Time.IsZero() {
 			t.Errorf("not whole: %s", raw)
 		}
-		for _, private := range []string{"diary", "4711", "private text", "verysecret"} {
+		for _, private := range []string{"diary", "471104711047", "private text", "verysecret"} {
 			if bytes.Contains(raw, []byte(private)) {
 				t.Errorf("%s is told: %s", private, raw)
 			}

@@ -85,6 +85,7 @@ func read(x *hubtest.Exchange) (hubtest.Message, error) {
 }
 
 func TestServersAskClientsOfTheirEra(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}, interview)
 }
 

@@ -59,6 +59,7 @@ func badCompany(t *testing.T) *hubtest.Hub {
 }
 
 func TestBadUpstreamsCostOthersNothing(t *testing.T) {
+	hubtest.Parallel(t)
 	h := badCompany(t)
 	// The bad ones keep at it for 20 s and more.
 	const bound = 8 * time.Second
@@ -226,6 +227,7 @@ func TestRestartsLeaveNothing(t *testing.T) {
 // A process that heeds neither the end of its input nor TERM is killed, with
 // what it started.
 func TestStubbornProcessIsKilled(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: echoTool(), StatePath: t.TempDir() + "/state",
 		Quirks: peer.Quirks{IgnoreEOF: true, IgnoreSIGTERM: true, SpawnGrandchild: true}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec))

@@ -18,6 +18,7 @@ import (
 )
 
 func TestQueue(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}, {Name: "echo"}}}
 	o := worldOptions{server: func(s *config.Server) {
 		s.Queue = &config.Queue{Concurrency: 2, Capacity: 1, Timeout: 500 * time.Millisecond}
@@ -62,6 +63,7 @@ func TestQueue(t *testing.T) {
 }
 
 func TestBreakerOfTool(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "bad", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"broken"}`}}, {Name: "echo"}}}
 	o := worldOptions{server: func(s *config.Server) {
 		s.Breaker = config.Breaker{Failures: 3, Window: time.Minute, Cooldown: 300 * time.Millisecond}
@@ -154,6 +156,7 @@ func TestBreakerOfUpstream(t *testing.T) {
 
 // A call that may have taken effect is repeated only if that does no harm.
 func TestRetryOnlyWhereSafe(t *testing.T) {
+	hubtest.Parallel(t)
 	crash := func(name, rest string) peer.Tool {
 		tl := tool(name, `,"inputSchema":{"type":"object"}`+rest)
 		tl.Behaviour = peer.Do(peer.Crash)
@@ -192,6 +195,7 @@ func poolStats(t testing.TB, h *hubtest.Hub) upstream.Stats {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{
 		server: func(s *config.Server) { s.Idle = 100 * time.Millisecond },
 		edits:  []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.CleanupInterval = 20 * time.Millisecond })},

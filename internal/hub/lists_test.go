@@ -26,6 +26,7 @@ func listSpec() peer.Spec {
 // A client is told of each tool only what its era has; one definition that it
 // cannot read would cost it the whole list.
 func TestListsCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	for name, filter := range map[string][]string{"all": nil, "filtered": {"*"}} {
 		o := worldOptions{mixed: true, server: func(s *config.Server) { s.Tools.Allow = filter }}
 		t.Run(name, func(t *testing.T) {
@@ -51,6 +52,7 @@ func TestListsCrossEras(t *testing.T) {
 // On merged faces one server's definition must not cost the others' tools; an
 // agent's own face says what the agent says.
 func TestOddDefinitionsOfOneEra(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, listSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		modern := w.era == hubtest.Modern
 		got := string(w.client.Call("tools/list", "{}").Result)
@@ -62,6 +64,7 @@ func TestOddDefinitionsOfOneEra(t *testing.T) {
 
 // Clients of versions without links to resources get them as text.
 func TestLinksForOldClients(t *testing.T) {
+	hubtest.Parallel(t)
 	const link = `{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`
 	const text = `{"content":[{"type":"text","text":"a: file:///a"}]}`
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "link", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: link}}}}

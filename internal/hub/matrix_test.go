@@ -13,6 +13,7 @@ import (
 // TestMatrix runs the table of matrix.Rows with peers and clients of our own,
 // each of which speaks one era only.
 func TestMatrix(t *testing.T) {
+	hubtest.Parallel(t)
 	var servers []matrix.Server
 	var edits []hubtest.Edit
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {

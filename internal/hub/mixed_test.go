@@ -30,6 +30,7 @@ func mixedSpec() peer.Spec {
 }
 
 func TestCallsCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		m := w.call("echo", `{"a":1.0,"b":"\u00e9"}`)
 		if m.Text() != `{"a":1.0,"b":"\u00e9"}` {
@@ -58,6 +59,7 @@ func TestCallsCrossEras(t *testing.T) {
 
 // A resource that is gone has a code of its own in one era only.
 func TestMissingResourceCrossesEras(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: echoTool(), Resources: []peer.Resource{
 		{URI: "mem://lost", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32002,"message":"lost","data":{"uri":"mem://lost"}}`}},
 		{URI: "mem://odd", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32021,"message":"needs more","data":{"requiredCapabilities":{"x":{}}}}`}},
@@ -78,6 +80,7 @@ func TestMissingResourceCrossesEras(t *testing.T) {
 }
 
 func TestLeavingCrossesEras(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, capabilities := range []string{"{}", askable} { // the second may be parked
 		o := worldOptions{mixed: true, client: hubtest.ClientOptions{Capabilities: capabilities}}
 		eachCell(t, mixedSpec(), o, func(t *testing.T, w *world) {
@@ -93,6 +96,7 @@ func TestLeavingCrossesEras(t *testing.T) {
 }
 
 func TestChangesCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		x := w.subscribe(t, w.client)
 		w.listening(t)
@@ -117,6 +121,7 @@ func TestChangesCrossEras(t *testing.T) {
 
 // Log messages below the level that was asked for stay away, in both eras.
 func TestLogLevelCrossesEras(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		for level, want := range map[string]bool{"info": true, "error": false} {
 			var meta []hubtest.Meta
@@ -143,6 +148,7 @@ func TestLogLevelCrossesEras(t *testing.T) {
 // asked with an elicitationId, which the modern era does not have, and its
 // refusal ends the call without being held against the server.
 func TestAddressesReachLegacyClients(t *testing.T) {
+	hubtest.Parallel(t)
 	for name, state := range map[string]string{"with state": `,"requestState":"s"`, "without": ""} {
 		spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "login", Behaviour: peer.Behaviour{Kind: peer.Verbatim,
 			Raw: peer.Raw(`{"resultType":"input_required","inputRequests":{"u":{"method":"elicitation/create","params":{"mode":"url","url":"https://login.example/","message":"please"}}}` + state + `}`)}}}}
@@ -185,6 +191,7 @@ func TestAddressesReachLegacyClients(t *testing.T) {
 // a modern client is asked, its retry is an ordinary call, and who cannot be
 // asked is told what it lacks.
 func TestAddressesOfAnErrorCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	const data = `"message":"log in","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://login.example/","message":"please"}]}}`
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "login", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32042,` + data}}}}
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: bothModes}, mixed: true}
@@ -211,6 +218,7 @@ func TestAddressesOfAnErrorCrossEras(t *testing.T) {
 // Roots belong to one client: a legacy server gets none of a modern client, a
 // modern one is given those of the legacy client that calls.
 func TestRootsCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
 	eachCell(t, interviewSpec(), o, func(t *testing.T, w *world) {
 		m, asked, err := converse(w.client, w.name("up", "roots"), `{}`)
@@ -230,6 +238,7 @@ func TestRootsCrossEras(t *testing.T) {
 // A client that cannot be asked is told so, in every mixed cell, however
 // often, and others are served all the same.
 func TestClientsThatCannotBeAskedCrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{mixed: true, server: func(s *config.Server) { s.Breaker.Failures = 2 }}
 	eachCell(t, interviewSpec(), o, func(t *testing.T, w *world) {
 		for range 4 {

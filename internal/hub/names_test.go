@@ -182,6 +182,7 @@ func TestOddDefinitions(t *testing.T) {
 
 // A long list in pages, the second of which has the empty string as its cursor.
 func TestLongListInPages(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{List: peer.List{PageSize: 50}}
 	for i := range 188 {
 		spec.Tools = append(spec.Tools, tool(fmt.Sprintf("t%03d", i), `,"description":"`+strings.Repeat("d", 5500)+`","inputSchema":{"type":"object"}`))
@@ -202,6 +203,7 @@ func TestLongListInPages(t *testing.T) {
 }
 
 func TestAllowAndDeny(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "read_a"}, {Name: "read_b"}, {Name: "write_a"}, {Name: "read_secret"}}}
 	o := worldOptions{server: func(s *config.Server) { s.Tools.Allow, s.Tools.Deny = []string{"read_*"}, []string{"*secret"} }}
 	eachCell(t, spec, o, func(t *testing.T, w *world) {
@@ -227,6 +229,7 @@ func TestAllowAndDeny(t *testing.T) {
 
 // Every fault of the arguments is told, in a result that a model can read.
 func TestArgumentsAreChecked(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{tool("strict", `,"inputSchema":{"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"enum":["x","y"]}},"additionalProperties":false}`)}}
 	eachCell(t, spec, worldOptions{}, func(t *testing.T, w *world) {
 		m := w.call("strict", `{"a":"1","c":"z","d":1}`)

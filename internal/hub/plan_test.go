@@ -161,12 +161,12 @@ func TestPlanExecute(t *testing.T) {
 func TestPlanOfNoSession(t *testing.T) {
 	h, _ := keeping(t, planSpec())
 	c := h.Client(t, hubtest.ClientOptions{})
-	m := c.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"v":7},"outputs":["out"]}]}}`)
+	m := c.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"v":"seventh"},"outputs":["out"]}]}}`)
 	v := planRun(t, good(t, m))
 	if !strings.HasPrefix(v.Session, "s_") || !strings.Contains(m.Text(), "its session is "+v.Session) {
 		t.Fatalf("no session is told: %s", m.Raw)
 	}
-	if got := string(good(t, c.Tool("context_get", `{"name":"out","session":"`+v.Session+`"}`))); !strings.Contains(got, "7") {
+	if got := string(good(t, c.Tool("context_get", `{"name":"out","session":"`+v.Session+`"}`))); !strings.Contains(got, "seventh") {
 		t.Errorf("the output: %s", got)
 	}
 	if again := planRun(t, good(t, c.Tool("plan_status", `{"sessionId":"`+v.ID+`"}`))); again.ID != v.ID {
@@ -240,6 +240,7 @@ func TestPlanProgress(t *testing.T) {
 // TestPlanAsTask runs plans as tasks and kills the hub in their midst: each is
 // one run, and has its end.
 func TestPlanAsTask(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := planSpec()
 	spec.Era = peer.EraModern
 	web := peer.Serve(t, spec)

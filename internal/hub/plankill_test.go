@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/plan"
@@ -183,6 +184,7 @@ func planners(t *testing.T, n int, wanted int64, d func() *durable) (all []*plan
 // plans. Every run completes or stops with a true reason, no recorded call is
 // made again, and none is lost.
 func TestKilledHubWithPlans(t *testing.T) {
+	hubtest.Parallel(t)
 	wanted, kills := int64(soak(60, 1000)), soak(6, 80)
 	web := planPeer(t)
 	d := newDurableOver(t, web.URL)
@@ -205,6 +207,7 @@ func TestKilledHubWithPlans(t *testing.T) {
 // TestPlansWithoutLeader stops the node that leads the journals of runs, and in
 // the long form the hub too.
 func TestPlansWithoutLeader(t *testing.T) {
+	hubtest.Parallel(t)
 	if testing.Short() {
 		t.Skip("a cluster takes a while")
 	}
@@ -244,6 +247,7 @@ func TestPlansWithoutLeader(t *testing.T) {
 // TestPlansOfTwoHubs has two hubs on one store, of which one is killed for
 // good: the other goes on with its runs.
 func TestPlansOfTwoHubs(t *testing.T) {
+	hubtest.Parallel(t)
 	wanted := int64(soak(30, 300))
 	web, server := planPeer(t), storetest.StartServer(t)
 	hubs := []*durable{newDurableOn(t, web.URL, "| "+server.URL), newDurableOn(t, web.URL, "| "+server.URL)}
@@ -274,6 +278,7 @@ func TestPlansOfTwoHubs(t *testing.T) {
 // last. The other goes on with its runs, and when the first wakes up it does
 // not.
 func TestPlansOfAStalledHub(t *testing.T) {
+	hubtest.Parallel(t)
 	if testing.Short() {
 		t.Skip("a lease takes a while to end")
 	}

@@ -111,6 +111,7 @@ func refusal(m hubtest.Message) (kind, text string) {
 }
 
 func TestPolicyHoldsOnAllFaces(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, policySpec(), worldOptions{edits: []hubtest.Edit{ruled}, server: func(s *config.Server) { s.Timeout = 500 * time.Millisecond }}, func(t *testing.T, w *world) {
 		if kind, text := refusal(w.call("wipe", `{}`)); kind != "denied" || !strings.Contains(text, "nobody wipes here") {
 			t.Errorf("denied: %s", text)

@@ -13,6 +13,7 @@ import (
 // whichever form of the name, also when lists wait for nobody any more; who
 // names one that never answers is told so within a bound.
 func TestCallOfAServerBeingReached(t *testing.T) {
+	hubtest.Parallel(t)
 	slow := peer.Quirks{SlowStart: 1800 * time.Millisecond} // lists wait for 1 s
 	mute := peer.Spec{Tools: echoTool(), Era: peer.EraLegacy, Quirks: peer.Quirks{HangInitialize: true, SilentOnUnknown: true}}
 	h := hubtest.New(t, hubtest.Stdio("slow", peer.Spec{Tools: echoTool(), Quirks: slow}), hubtest.Stdio("mute", mute))

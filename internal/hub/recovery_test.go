@@ -65,6 +65,7 @@ func recoverySpec() peer.Spec {
 }
 
 func TestNextCallAfterCrashSucceeds(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, recoverySpec(), worldOptions{}, func(t *testing.T, w *world) {
 		for round := range 3 {
 			if m := w.call("count", ""); m.Text() != "1" {
@@ -121,6 +122,7 @@ func (w *world) listening(t testing.TB) {
 }
 
 func TestSubscriptionsSurviveCrash(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, recoverySpec(), worldOptions{}, func(t *testing.T, w *world) {
 		x := w.subscribe(t, w.client)
 		w.listening(t)
@@ -159,6 +161,7 @@ func (w *world) heard(x *hubtest.Exchange, method string) bool {
 
 // What changed while the upstream was away is told when it is back.
 func TestChangesWhileAwayAreTold(t *testing.T) {
+	hubtest.Parallel(t)
 	eachCell(t, recoverySpec(), worldOptions{}, func(t *testing.T, w *world) {
 		if m := w.call("grow", ""); m.Text() != "extra_1" {
 			t.Fatalf("grow: %s", m.Raw)

@@ -22,6 +22,7 @@ const storedDoc = `{"items":[{"id":12345678901234567890,"price":1.10,"tags":["x"
 
 // What comes in place of references is what was stored, byte for byte.
 func TestReferencesAreReplaced(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: echoTool()}
 	deep := func(s string) string { return strings.Repeat(`{"a":[`, 300) + s + strings.Repeat(`]}`, 300) }
 	wide := func(s string) string { return "[" + strings.Repeat(s+",", 999) + s + "]" }

@@ -80,6 +80,7 @@ func (a *approver) decide(t *testing.T, id, body string) {
 // A client that knows no sampling calls tools that ask for a model, which the
 // hub answers; its own answers to the rest still reach the server.
 func TestHostAnswersSampling(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, mixed := range []bool{false, true} {
 		o := worldOptions{client: hubtest.ClientOptions{Capabilities: `{"elicitation":{}}`}, server: byHost, mixed: mixed, edits: []hubtest.Edit{hubtest.Config(allowSampling)}}
 		t.Run(fmt.Sprintf("mixed %v", mixed), func(t *testing.T) {
@@ -155,6 +156,7 @@ func TestPeopleDecideAboutSampling(t *testing.T) {
 
 // With sampling off nobody is asked, whatever the client knows.
 func TestSamplingOffForAServer(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, server: func(s *config.Server) { s.Sampling = config.SamplingOff }}
 	eachCell(t, samplingSpec(), o, func(t *testing.T, w *world) {
 		m, asked, err := converse(w.client, w.name("up", "sample"), "")

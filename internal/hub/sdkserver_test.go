@@ -58,6 +58,7 @@ func sdkMain() {
 // TestMatrixWithOfficialServers runs the matrix with go-sdk's servers behind
 // the hub, and with clients of our own and of go-sdk before it.
 func TestMatrixWithOfficialServers(t *testing.T) {
+	hubtest.Parallel(t)
 	var servers []matrix.Server
 	var edits []hubtest.Edit
 	var ends []func()

@@ -264,6 +264,7 @@ func TestWhoSharesASession(t *testing.T) {
 
 // What is said to the hub goes no further.
 func TestServersDoNotSeeSessions(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "params", Behaviour: peer.Do(peer.Params)}}}
 	for _, mixed := range []bool{false, true} {
 		eachCell(t, spec, worldOptions{mixed: mixed, edits: []hubtest.Edit{hubtest.Modules()}}, func(t *testing.T, w *world) {

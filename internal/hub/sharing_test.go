@@ -28,6 +28,7 @@ func unshared(t *testing.T, edits ...hubtest.Edit) *world {
 // Each client has a process of its own, nobody sees another's state, all of
 // them are to be seen in the API, and they end with their clients.
 func TestUnsharedServerKeepsClientsApart(t *testing.T) {
+	hubtest.Parallel(t)
 	w := unshared(t)
 	atFirst := status(t, w.Hub, "up")
 	n := 50

@@ -31,6 +31,7 @@ func socketAgents(t *testing.T, timeout time.Duration, scripts map[string]string
 
 // A WebSocket agent is an upstream with the tool chat, on every face and in both eras.
 func TestSocketAgent(t *testing.T) {
+	hubtest.Parallel(t)
 	h, s := socketAgents(t, 2*time.Second, map[string]string{
 		"poet": `ask
 			send {"type":"sentence","sentence":"Roses "}

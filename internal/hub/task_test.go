@@ -140,6 +140,7 @@ func TestTaskAlways(t *testing.T) {
 }
 
 func TestTaskAuto(t *testing.T) {
+	hubtest.Parallel(t)
 	taskWorlds(t, config.TaskAuto, func(t *testing.T, w *world) {
 		if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
 			t.Errorf("a call that is soon done: %s", m.Raw)
@@ -159,6 +160,7 @@ func TestTaskAuto(t *testing.T) {
 }
 
 func TestTaskCancel(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, mode := range []config.TaskMode{config.TaskAlways, config.TaskAuto} {
 		t.Run(string(mode), func(t *testing.T) {
 			taskWorlds(t, mode, func(t *testing.T, w *world) {

@@ -108,6 +108,7 @@ func taskTools(t *testing.T, w *world) {
 // A task outlives the hub: what bears repetition is done again, under the same
 // key; what does not is not.
 func TestTaskRestart(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{StatePath: t.TempDir() + "/state", Tools: []peer.Tool{
 		{Name: "once", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}},
 		{Name: "again", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}, RawDefinition: `{"name":"again","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}`},

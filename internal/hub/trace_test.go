@@ -22,6 +22,7 @@ func traced(r *collector.Receiver, service string) hubtest.Edit {
 
 // One trace goes from the client through two hubs to the server behind them.
 func TestOneTrace(t *testing.T) {
+	hubtest.Parallel(t)
 	r := collector.New(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "params", Behaviour: peer.Do(peer.Params)}, {Name: "fail", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"isError":true,"content":[]}`}}}})
 	inner := hubtest.New(t, hubtest.HTTP("up", web.URL), traced(r, "inner"))
@@ -89,6 +90,7 @@ func TestTraceGoesOn(t *testing.T) {
 
 // A receiver that is away costs no call anything, and is told of.
 func TestReceiverAway(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), traced(&collector.Receiver{URL: "http://127.0.0.1:1"}, "stoa"))
 	settled(t, h, "up")

@@ -108,6 +108,15 @@ type Hub struct {
 	once sync.Once
 }
 
+var parallel sync.Map // the names of tests that run beside others
+
+// Parallel has a test run beside others. Whether its hubs leave something
+// running cannot be told while others run: the end of the package tells.
+func Parallel(t *testing.T) {
+	parallel.Store(t.Name(), nil)
+	t.Parallel()
+}
+
 // New runs a hub until the test ends.
 func New(tb testing.TB, edits ...Edit) *Hub {
 	tb.Helper()
@@ -130,6 +139,10 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 		if tb.Failed() {
 			tb.Logf("the hub's log:\n%s", h.Log())
 			return // what is left may be the failure's doing
+		}
+		test, _, _ := strings.Cut(tb.Name(), "/")
+		if _, ok := parallel.Load(test); ok {
+			return
 		}
 		// Peers are ended by the test that began them.
 		peers := goleak.IgnoreAnyFunction("github.com/stoahub/stoa/internal/hubtest/peer.(*HTTPServer).start.func1")

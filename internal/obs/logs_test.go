@@ -264,7 +264,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	if d := cmp.Diff(want.Attrs, got.Attrs); d != "" || got.Msg != want.Msg {
 		t.Errorf("%s %s", got.Msg, d)
 	}
-	if strings.Contains(console.String(), "1234") || strings.Contains(console.String(), "ted-secret") || !strings.Contains(console.String(), "•••") {
+	if strings.Contains(console.String(), "sk-1234") || strings.Contains(console.String(), "ted-secret") || !strings.Contains(console.String(), "•••") {
 		t.Error(console.String())
 	}
 	l.Hide(nil)
