@@ -251,7 +251,7 @@ func (b *Blobs) look(ctx context.Context, subject string) (w *whole, last uint64
 	}
 	w = &whole{at: subject}
 	if w.size, err = strconv.ParseInt(mark, 10, 64); err != nil {
-		return nil, 0, fmt.Errorf("read blob %s: its end has no size: %w", subject, err)
+		return nil, 0, fmt.Errorf("read blob %s: %w: its end has no size: %w", subject, ErrLost, err)
 	}
 	switch own := header.Get(headerParts); own {
 	case "":
@@ -264,7 +264,7 @@ func (b *Blobs) look(ctx context.Context, subject string) (w *whole, last uint64
 	for seq, rest := uint64(0), e.Data; len(rest) > 0; {
 		d, n := binary.Uvarint(rest)
 		if n <= 0 {
-			return nil, 0, fmt.Errorf("read blob %s: its list of chunks is damaged", subject)
+			return nil, 0, fmt.Errorf("read blob %s: %w: its list of chunks cannot be read", subject, ErrLost)
 		}
 		seq, rest = seq+d, rest[n:]
 		w.parts = append(w.parts, seq)
@@ -361,13 +361,16 @@ func (b *Blobs) Size(ctx context.Context, owner, hash string) (int64, error) {
 	return w.size, nil
 }
 
-// Delete removes one blob of an owner.
+// Delete removes one blob of an owner, also one that cannot be read any more.
 func (b *Blobs) Delete(ctx context.Context, owner, hash string) error {
 	subject, err := b.subject(owner, hash)
 	if err != nil {
 		return err
 	}
 	w, _, err := b.look(ctx, subject)
+	if errors.Is(err, ErrLost) {
+		w, err = &whole{at: subject + ".*"}, nil // nobody knows which chunks were its own, and nobody can complete another
+	}
 	if err != nil {
 		return err
 	}

@@ -146,6 +146,41 @@ func TestHalfWrittenBlob(t *testing.T) {
 	})
 }
 
+// A blob that is damaged can be removed, with its chunks, and stored again.
+func TestDamagedBlobIsRemoved(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := ctxFor(t, 60*time.Second)
+		b, l := blobs(t, s)
+		data := noise(store.MaxEntry+1, 1)
+		hash, err := b.Put(ctx, "o", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := l.Last(ctx, "blob.o."+hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(ctx, "blob.o."+hash, []byte("no end of a blob"), end.Seq); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Get(ctx, "o", hash); !errors.Is(err, store.ErrLost) {
+			t.Errorf("Get: %v", err)
+		}
+		if err := b.Delete(ctx, "o", hash); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Last(ctx, "blob.>"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("something is left: %v", err)
+		}
+		if _, err := b.Put(ctx, "o", data); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Get(ctx, "o", hash); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("Get: %d bytes, %v", len(got), err)
+		}
+	})
+}
+
 // Several that write the same blob at once leave one, whole, and nothing else;
 // also where each takes the others for dead and clears what they have left.
 func TestOneBlobByMany(t *testing.T) {
