@@ -77,6 +77,10 @@ func (d *Door) Refused(ctx context.Context, req *mcp.Request, err error) {
 // known is a method that the protocol has; what clients make up must not become
 // as many names.
 func known(method string) string {
+	switch method {
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return method
+	}
 	if mcp.Standard(method) {
 		return method
 	}

@@ -61,11 +61,13 @@ func TestErrors(t *testing.T) {
 	c.Tool("up__none", `{"q":"a private text"}`)
 	h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: "/mcps/up/mcp"}).Call("tools/call", "{}")
 	c.Call("made/up", "{}")
+	c.Call("tasks/get", `{"taskId":"task_none"}`)
 	var page errorPage
 	await.Until(t, "all faults are in the book", func() bool {
 		page = errorsOf(t, h, "")
 		return hasGroup(page, "TOOL_ERROR", "up", "refuse") && hasGroup(page, "TIMEOUT", "up", "slow") && hasGroup(page, "UPSTREAM_FAILED", "away", "") && hasGroup(page, "MODULE_FAILED", "nosuch", "") &&
-			hasGroup(page, "UNKNOWN_TOOL", "", "tools/call") && hasGroup(page, "INVALID_PARAMS", "", "tools/call") && hasGroup(page, "UNKNOWN_METHOD", "", "other")
+			hasGroup(page, "UNKNOWN_TOOL", "", "tools/call") && hasGroup(page, "INVALID_PARAMS", "", "tools/call") && hasGroup(page, "UNKNOWN_METHOD", "", "other") &&
+			slices.ContainsFunc(page.Groups, func(g incident.Group) bool { return g.Tool == "tasks/get" })
 	})
 	for _, e := range page.Last {
 		raw, _ := json.Marshal(e)
