@@ -6,8 +6,9 @@
 // replaced whole or not at all, that a token made or revoked by another
 // process counts from the next request on (a revocation within 10 ms), and that
 // a file which cannot be understood lets nobody in and is never taken for an
-// empty one. A request that presents a token which is not valid is refused
-// even where none is needed.
+// empty one. What lasts, such as a stream or a socket, is ended about a second
+// after its token was revoked or has expired. A request that presents a token
+// which is not valid is refused even where none is needed.
 //
 // A principal is handed on as an argument, never in a context. What a
 // principal may do beyond the names of upstreams is not decided here.

@@ -92,14 +92,22 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 		if g.share(w, r) {
 			return
 		}
-		if who := g.identify(w, r, require); who != nil {
-			h(w, r, who)
+		who, token := g.identify(w, r, require)
+		if who == nil {
+			return
 		}
+		if token != "" {
+			var leave func()
+			w, r, leave = g.stay(w, r, token, who)
+			defer leave()
+		}
+		h(w, r, who)
 	})
 }
 
-// identify returns who asks, or answers the request and returns nil.
-func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *Principal {
+// identify returns who asks and the token that says so, which Local needs not,
+// or answers the request and returns nil.
+func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (who *Principal, token string) {
 	token, present, err := Bearer(r.Header)
 	if !present {
 		token, present = g.cookie(r)
@@ -110,25 +118,24 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *
 	}
 	if !present {
 		if !require && !forwarded(r.Header) {
-			return Local
+			return Local, ""
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		g.say(w, fault.New(fault.Unauthorized, "", "a token is needed"), http.StatusUnauthorized)
-		return nil
+		return nil, ""
 	}
 	if err == nil {
-		var who *Principal
 		if who, err = g.verify(r.Context(), token); err == nil {
-			return who
+			return who, token
 		}
 		if !errors.Is(err, ErrBadToken) {
 			g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
 			g.say(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
-			return nil
+			return nil, ""
 		}
 	}
 	g.reject(w, r, err)
-	return nil
+	return nil, ""
 }
 
 // cookie returns the token that one of the hub's own pages brought. Browsers
@@ -174,6 +181,7 @@ func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	if first {
 		g.opt.Logger.Warn("too many bad tokens from one address", "action", "authenticate", "remote", r.RemoteAddr)
 	}
+	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`) // also to who has to wait: it tells this from other limits
 	if wait > 0 {
 		seconds := int((wait + time.Second - 1) / time.Second)
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
@@ -182,7 +190,6 @@ func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
 		g.say(w, f, http.StatusTooManyRequests)
 		return
 	}
-	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 	g.say(w, fault.New(fault.Unauthorized, "", "%s", reason), http.StatusUnauthorized)
 }
 

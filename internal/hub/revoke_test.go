@@ -1,0 +1,123 @@
+package hub_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+)
+
+// held is something of a token that lasts.
+type held struct {
+	what  string
+	until func() error // waits for its end
+}
+
+// holds opens every kind of stream and socket that there is with a token.
+func holds(t *testing.T, h *hubtest.Hub, token string) []held {
+	t.Helper()
+	var all []held
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	stream := func(what, verb, path, body string, header ...string) {
+		req, err := http.NewRequestWithContext(within(t), verb, h.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		if ct := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(ct, "text/event-stream") {
+			t.Fatalf("%s: %s, %s", what, resp.Status, ct)
+		}
+		all = append(all, held{what, func() error {
+			_, err := io.Copy(io.Discard, resp.Body)
+			return err
+		}})
+	}
+	socket := func(path string) {
+		c, _, err := websocket.Dial(within(t), strings.Replace(h.URL, "http", "ws", 1)+path, &websocket.DialOptions{
+			HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}})
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		t.Cleanup(func() { c.CloseNow() })
+		all = append(all, held{path, func() error {
+			for {
+				if _, _, err := c.Read(within(t)); err != nil {
+					return err
+				}
+			}
+		}})
+	}
+	old := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Token: token})
+	stream("a legacy stream", "GET", "/mcp", "", "Accept", "text/event-stream", "Mcp-Session-Id", old.Session, "Mcp-Protocol-Version", old.Version)
+	now := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Token: token})
+	for what, sent := range map[string]hubtest.Sent{
+		"a modern listener": now.Request("1", "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`),
+		"a call":            now.Request("2", "tools/call", hubtest.ToolParams("up__slow", `{}`), hubtest.Meta(`"progressToken":1`)),
+	} {
+		header := []string{"Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", now.Version}
+		for k, v := range sent.Header {
+			header = append(header, k, v[0])
+		}
+		stream(what, "POST", "/mcp", sent.Body, header...)
+	}
+	stream("HTTP+SSE", "GET", "/sse", "", "Accept", "text/event-stream")
+	socket("/mcp/ws")
+	socket("/s/work/mcp/ws")
+	socket("/ws?sessionId=talk")
+	stream("a turn", "POST", "/api/chat", `{"sessionId":"talk","text":"call up__slow"}`, "Accept", "text/event-stream")
+	stream("a stream of the chat", "GET", "/api/chat/talk", "", "Accept", "text/event-stream")
+	return all
+}
+
+// A token that is revoked hears nothing any more, whatever it had open; others
+// keep what they have.
+func TestRevokedTokenHearsNothing(t *testing.T) {
+	h := hubtest.New(t, hubtest.Config(withSSE), hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 100_000, For: 20 * time.Millisecond}}}}))
+	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := func(name string) string {
+		_, s, err := tokens.Create(name, auth.Scopes{"*"}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	bad := holds(t, h, secret("bad"))
+	ws, _, err := websocket.Dial(within(t), strings.Replace(h.URL, "http", "ws", 1)+"/mcp/ws", &websocket.DialOptions{
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + secret("good")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	if _, err := tokens.Revoke("bad"); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range bad {
+		if err := one.until(); err != nil && strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+			t.Errorf("%s goes on", one.what)
+		}
+	}
+	if got := say(t, ws, hello); !strings.Contains(got, "protocolVersion") {
+		t.Errorf("the other token's socket: %s", got)
+	}
+}
