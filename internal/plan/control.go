@@ -50,6 +50,11 @@ func (r *Run) order(ctx context.Context, e Event) error {
 	if r.state.Status.Over() {
 		return &fault.Error{Kind: fault.InvalidArguments, Subject: r.id, Msg: fmt.Sprintf("the run is over: %s", r.state.Status), Hint: "Fork it to go on from one of its steps."}
 	}
+	if e.Type == RunContinue && e.Mode == OneStep && r.state.Status == Running {
+		// Of two who press at once the second would else get a step or none, as it happens.
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: r.id, Msg: "the run is going on already",
+			Hint: "Somebody else may have moved it. Wait until it pauses, or pause it, before the next step."}
+	}
 	if e.Step != "" {
 		if err := r.has(e.Step); err != nil {
 			return err

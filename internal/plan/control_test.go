@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/plan"
 )
 
@@ -247,5 +248,29 @@ func TestPauseNow(t *testing.T) {
 	v := s.wait(run)
 	if states(v) != "paused: a done, b pending" {
 		t.Error(states(v))
+	}
+}
+
+// Of those who step at once one gets the step, and the others are told.
+func TestStepAtOnce(t *testing.T) {
+	s := newStage(t)
+	run := s.start(`{"steps":[{"id":"a","tool":"gate","args":{"gate":"g"}},{"id":"b","tool":"echo","after":["a"]}]}`, func(st *plan.Start) { st.Paused = true })
+	s.wait(run)
+	said := make(chan error)
+	for range 4 {
+		go func() { said <- run.Continue(t.Context(), plan.OneStep, "") }()
+	}
+	refused := 0
+	for range 4 {
+		if err := <-said; err != nil {
+			refused++
+			if f := fault.Of(err); f.Kind != fault.InvalidArguments || !strings.Contains(f.Msg, "going on already") {
+				t.Errorf("told: %v", err)
+			}
+		}
+	}
+	s.gate("g") <- 1
+	if v := s.wait(run); refused != 3 || states(v) != "paused: a done, b pending" {
+		t.Errorf("%d were refused: %s", refused, states(v))
 	}
 }

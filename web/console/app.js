@@ -1,11 +1,14 @@
 // The console: a bar of pages, and the page that the address names.
 import { html, render, Component, useState, useEffect, useRef } from './lib/html.js';
-import { locked, unlock, unlockFromAddress } from './lib/api.js';
+import { locked, unlock, unlockFromAddress, welcome } from './lib/api.js';
 import { route, Link } from './lib/router.js';
 import { connection, missed, listen } from './lib/events.js';
 import { Page, Trouble, Empty } from './lib/ui.js';
 import { keepFocus } from './lib/focus.js';
 import { pages } from './pages/index.js';
+
+/** How the socket of events is, in words. @type {Record<string, string>} */
+const states = { open: 'live', lost: 'lost, trying again', denied: 'not live: events are for the hub’s owner' };
 
 function Nav() {
   const at = route.value.path.split('/')[0];
@@ -14,7 +17,7 @@ function Nav() {
     <ul>${pages.map((p) => html`<li><${Link} to=${p.path} aria-current=${at === p.path ? 'page' : undefined}>${p.title}<//>
     </li>`)}</ul>
     <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}>
-    </span> ${connection.value === 'open' ? 'live' : connection.value === 'lost' ? 'lost, trying again' : connection.value}
+    </span> ${states[connection.value] || connection.value}
     ${missed.value ? html` · ${missed.value} missed` : null}</div></nav>`;
 }
 
@@ -28,9 +31,13 @@ function Lock() {
       setError(err);
     }
   };
+  const field = useRef(/** @type {HTMLInputElement|null} */ (null));
+  useEffect(() => field.current?.focus(), []); // it may have been in what is hidden now
   return html`<${Page} title="Who are you?"><form class="lock" onSubmit=${submit}>
+    ${welcome.value ? html`<p class="notice" role="status">The token that this page had is not valid any more: it was revoked, has expired,
+    or you have left elsewhere. With another the page goes on where it was.</p>` : null}
     <p>The console needs a token. <code>stoa console</code> opens it with one; <code>stoa token create</code> makes others.</p>
-    <label>Token <input name="token" type="password" autocomplete="off" required autofocus /></label> <button>Enter</button>
+    <label>Token <input name="token" type="password" autocomplete="off" required ref=${field} /></label> <button>Enter</button>
     <${Trouble} error=${error} /></form><//>`;
 }
 
@@ -64,7 +71,7 @@ function decoded(part) {
 }
 
 function App() {
-  useEffect(() => listen(() => {}, false), [locked.value]);
+  useEffect(() => listen(() => {}, false), []);
   // A page that was open when its token ended waits behind the lock: what was typed into it is there afterwards.
   const opened = useRef(false);
   opened.current ||= !locked.value;

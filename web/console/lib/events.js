@@ -4,8 +4,9 @@
 // Single calls may be a thousand a second, so that they are asked for only
 // while somebody on the page wants them.
 import { signal } from './html.js';
+import { api, known, locked } from './api.js';
 
-/** How the socket is: connecting, open or lost. */
+/** How the socket is: connecting, open, lost, or denied to who is there. */
 export const connection = signal('connecting');
 
 /** How many events the hub could not keep for this page. */
@@ -29,6 +30,7 @@ let last = 0;
 let hub = ''; // whose number that is
 let wait = 250;
 let away = false; // the page was left
+const look = 3000; // milliseconds between two questions whether the token is good, where no socket's end would tell
 
 /**
  * Calls fn with each event from now on; returns what ends that.
@@ -46,7 +48,7 @@ export function listen(fn, single = true) {
 /** Opens a socket that brings what is wanted, if the one that is there does not. */
 function choose() {
   const want = [...listeners.values()].includes(true);
-  if (away || !listeners.size || (socket && want === calls)) return;
+  if (away || locked.value || connection.value === 'denied' || !listeners.size || (socket && want === calls)) return;
   calls = want;
   if (replaced)
     socket?.close(); // it was to take the place of that one, and does not
@@ -77,12 +79,54 @@ function open(after) {
   one.onclose = () => {
     if (one !== socket) return; // another has taken its place
     connection.value = 'lost';
-    setTimeout(() => {
-      if (one === socket) open(last);
-    }, wait);
+    setTimeout(() => comeBack(one), wait);
     wait = Math.min(wait * 2, 10_000);
   };
 }
+
+/**
+ * Takes the place of a socket that broke. A browser does not say why a socket was refused: the same address without one
+ * does, and locks the page if the token is the reason.
+ * @param {WebSocket} one
+ */
+async function comeBack(one) {
+  if (one !== socket) return;
+  try {
+    await api('/api/v1/events?limit=1&wait=0s');
+  } catch (e) {
+    if (one !== socket) return;
+    if (/** @type {any} */ (e).status === 403) {
+      socket = null;
+      connection.value = 'denied';
+      watchToken();
+      return;
+    }
+    // It is tried all the same: the socket may work where the question does not.
+  }
+  if (one === socket) open(last);
+}
+
+/** Looks every so often whether the token is good, for as long as there is no socket. */
+async function watchToken() {
+  while (connection.value === 'denied') {
+    await new Promise((r) => setTimeout(r, look));
+    if (connection.value === 'denied' && !document.hidden) await known().catch(() => {}); // pages say that a hub is away
+  }
+}
+
+// Nothing is heard while it is not known who is there.
+locked.subscribe((is) => {
+  if (is) {
+    connection.value = 'lost';
+    for (const one of [socket, replaced]) one?.close();
+    socket = replaced = null;
+  } else if (!socket && !away && listeners.size) {
+    calls = [...listeners.values()].includes(true);
+    edge = Infinity;
+    wait = 250;
+    open(last);
+  }
+});
 
 /** Takes in a frame. @param {any} e @param {boolean} current whether it came by the socket that is to stay */
 function take(e, current) {

@@ -18,13 +18,13 @@ function useTalk(session) {
   useEffect(() => {
     const old = open.value;
     if (old && session && old.session === session) return;
-    old?.close();
+    old?.leave();
     const talk = new Talk(session, () => {});
     open.value = talk;
   }, [session]);
   useEffect(
     () => () => {
-      open.value?.close();
+      open.value?.leave();
       open.value = null;
     },
     [],
@@ -114,6 +114,7 @@ function Conversation({ talk, view, agents, chosen }) {
 /** @param {{talk: Talk}} props */
 function Thread({ talk }) {
   const items = talk.items.value;
+  const waiting = talk.unsent.value;
   // It goes along with what is said, until somebody scrolls up to read.
   const stick = useRef(true);
   const toEnd = () => {
@@ -148,12 +149,24 @@ function Thread({ talk }) {
   useEffect(() => {
     const frame = requestAnimationFrame(toEnd);
     return () => cancelAnimationFrame(frame);
-  }, [items, talk.approvals.value]);
-  const hint = items.some((i) => i.kind !== 'note')
+  }, [items, waiting, talk.approvals.value]);
+  const hint = waiting.length || items.some((i) => i.kind !== 'note')
     ? null
     : html`<${Empty}>Say something: the model can use every tool of the hub. Without a key for a model the built-in one answers; it knows “list tools” and “call NAME argument=value”.<//>`;
-  return html`<div class="thread" data-testid="thread">${items.map((i) => html`<${Item} key=${i.kind + i.id} item=${i} />`)}</div>
+  return html`<div class="thread" data-testid="thread">${items.map((i) => html`<${Item} key=${i.kind + i.id} item=${i} />`)}
+    ${waiting.map((u) => html`<${Waiting} key=${u.key} one=${u} talk=${talk} />`)}</div>
     ${hint}`;
+}
+
+/** A message that the hub has not confirmed. @param {{one: import('./chat_unsent.js').Unsent, talk: Talk}} props */
+function Waiting({ one, talk }) {
+  const away = talk.state.value !== 'open';
+  const words = !away ? 'sending…' : one.put ? 'not confirmed; the hub is asked again when it is back' : 'not sent yet; goes out when the hub is back';
+  return html`<article class="said user unsent" data-testid="unsent">
+    <div class="soft" role="status">You · ${away ? html`<${Badge} kind="warn">waits<//> ` : null}${words}
+    ${one.put ? null : html` <button type="button" class="small" data-testid="take-back"
+    onClick=${() => talk.takeBack(one.key)}>Take it back</button>`}</div>
+    <p class="plain">${one.payload.text}</p></article>`;
 }
 
 /** @param {{item: any}} props */

@@ -2,7 +2,9 @@
 // which comes back where it was cut off. Frames are applied once, in their order.
 import { exact } from '../lib/jsontext.js';
 import { signal, batch } from '../lib/html.js';
+import { known, locked } from '../lib/api.js';
 import { Story } from './chat_story.js';
+import { unsentOf, keepUnsent, forgetUnsent } from './chat_unsent.js';
 
 /** How many frames the raw view keeps. */
 const mostFrames = 2000;
@@ -21,8 +23,8 @@ export class Talk extends Story {
     /** Where to go on: all of event seq, and offset bytes of the next. */
     this.seq = 0;
     this.offset = 0;
-    /** Messages without an answer yet, by key. @type {Map<string, any>} */
-    this.unsent = new Map();
+    /** Messages without an answer yet. @type {import('@preact/signals').Signal<import('./chat_unsent.js').Unsent[]>} */
+    this.unsent = signal(unsentOf(session));
     /** What the hub did not take, for whoever wrote it. */
     this.returned = signal('');
     /** @type {Map<string, {yes: (v: any) => void, no: (e: any) => void}>} */
@@ -33,6 +35,14 @@ export class Talk extends Story {
     /** @type {any} */
     this.timer = null;
     this.closed = false;
+    this.left = false;
+    this.gone = new AbortController();
+    // What is told to one token is not for the next: after a lock the conversation is told from its beginning.
+    this.unwatch = locked.subscribe((is) => {
+      if (!is) return;
+      this.forget();
+      this.socket?.close();
+    });
     this.open();
   }
 
@@ -58,29 +68,87 @@ export class Talk extends Story {
       this.asked.clear();
       if (this.state.value === 'refused') return;
       this.state.value = 'lost';
-      this.timer = setTimeout(() => this.open(), this.wait);
+      this.timer = setTimeout(() => this.comeBack(), this.wait);
       this.wait = Math.min(this.wait * 2, 10_000);
     };
   }
 
+  /** Opens a socket again. A browser does not say why one was refused, so it is asked first whether the token is good. */
+  async comeBack() {
+    await known(this.gone.signal).catch(() => {}); // a hub that is away is waited for
+    if (!this.closed) this.open();
+  }
+
   close() {
     this.closed = true;
+    this.unwatch();
+    this.gone.abort();
     clearTimeout(this.timer);
     this.socket?.close();
   }
 
-  /** @param {any} frame */
+  /** Closes it when the hub has all that was said. */
+  leave() {
+    this.left = true;
+    if (!this.unsent.value.length) this.close();
+  }
+
+  /** Forgets what was told. */
+  forget() {
+    this.seq = 0;
+    this.offset = 0;
+    this.frames = [];
+    this.items.value = [];
+    this.approvals.value = [];
+    this.context.value = null;
+    this.turn.value = '';
+  }
+
+  /** @param {any} frame @returns {boolean} whether it is on its way */
   put(frame) {
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(frame));
+    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    this.socket.send(JSON.stringify(frame));
+    return true;
   }
 
   /** Says something; it is sent again under its key until the hub has it. @param {{text: string, agent?: string, fileId?: string}} payload */
   say(payload) {
-    const key = crypto.randomUUID();
-    const frame = { type: 'message', payload: { ...payload, key } };
-    this.unsent.set(key, frame);
+    const one = { key: crypto.randomUUID(), session: this.session, at: Date.now(), put: false, payload };
+    keepUnsent(one);
+    this.unsent.value = [...this.unsent.value, one];
     this.trouble.value = null;
-    this.put(frame);
+    if (this.state.value === 'open') this.deliver();
+  }
+
+  /** Sends what the hub has not confirmed, in the order in which it was said. @param {boolean} [all] also what is on its way */
+  deliver(all = false) {
+    this.unsent.value = this.unsent.value.map((one) => {
+      if (one.put && !all) return one;
+      const put = this.put({ type: 'message', payload: { ...one.payload, key: one.key } });
+      const next = { ...one, session: this.session, put: one.put || put };
+      keepUnsent(next);
+      return next;
+    });
+  }
+
+  /** @param {string} key @returns {import('./chat_unsent.js').Unsent|undefined} the message, which waits no more */
+  settle(key) {
+    const one = this.unsent.value.find((u) => u.key === key);
+    if (!one) return undefined;
+    forgetUnsent(key);
+    this.unsent.value = this.unsent.value.filter((u) => u !== one);
+    if (this.left) this.leave();
+    return one;
+  }
+
+  /** Gives a message that was never sent back to who wrote it. @param {string} key */
+  takeBack(key) {
+    this.giveBack(this.settle(key));
+  }
+
+  /** @param {import('./chat_unsent.js').Unsent} [one] */
+  giveBack(one) {
+    if (one) this.returned.value = [this.returned.value, one.payload.text].filter(Boolean).join('\n');
   }
 
   /** @param {string} turn */
@@ -140,7 +208,7 @@ export class Talk extends Story {
       case 'error':
         return this.answered(p, p);
       case 'input':
-        this.unsent.delete(p.input.key);
+        if (p.input.key) this.settle(p.input.key);
     }
     super.apply(f, p);
   }
@@ -159,11 +227,7 @@ export class Talk extends Story {
     this.wait = 250;
     if (this.seq && (p.state === 'connected' || p.history)) {
       // it was forgotten meanwhile, and another has begun
-      this.seq = 0;
-      this.offset = 0;
-      this.items.value = [];
-      this.context.value = null;
-      this.turn.value = '';
+      this.forget();
       if (p.history) {
         this.socket?.close();
         return;
@@ -175,14 +239,19 @@ export class Talk extends Story {
     }
     this.state.value = 'open';
     this.approvals.value = p.approvals || [];
-    for (const frame of this.unsent.values()) this.put(frame);
+    this.deliver(true);
   }
 
   /** @param {any} p @param {any} error */
   answered(p, error) {
     if (p.frame === 'message' && p.key) {
-      if (error) this.returned.value = this.unsent.get(p.key)?.payload.text || '';
-      this.unsent.delete(p.key);
+      if (error?.kind === 'unreachable') {
+        // The hub stops, and has not taken it: it is said again when it is back.
+        this.unsent.value = this.unsent.value.map((u) => (u.key === p.key ? { ...u, put: false } : u));
+        return;
+      }
+      const one = this.settle(p.key);
+      if (error) this.giveBack(one);
     }
     const name = p.frame === 'approve' ? 'approve' + p.id : p.frame;
     const waits = this.asked.get(name);

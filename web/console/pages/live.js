@@ -2,7 +2,7 @@
 // records; pausing it keeps what is shown, and nothing is lost meanwhile.
 import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
 import { useLayoutEffect } from 'preact/hooks';
-import { api, ask } from '../lib/api.js';
+import { api, ask, entries } from '../lib/api.js';
 import { listen, missed, restarts } from '../lib/events.js';
 import { narrow, Link } from '../lib/router.js';
 import { save } from '../lib/save.js';
@@ -60,6 +60,7 @@ function useRecords() {
         draw();
       }
     };
+    set((s) => ({ ...s, error: null }));
     before()
       .catch((error) => {
         if (!abort.signal.aborted) set((s) => ({ ...s, error }));
@@ -74,7 +75,7 @@ function useRecords() {
       clearTimeout(timer);
       end();
     };
-  }, []);
+  }, [entries.value]);
   return { store, cost, error: state.error };
 }
 

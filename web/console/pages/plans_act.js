@@ -25,10 +25,12 @@ export function Act({ label, why = '', onClick, danger, primary, testid, ...rest
   const [error, setError] = useState(/** @type {any} */ (null));
   const [asked, setAsked] = useState(false);
   const id = (useRef('').current ||= 'why' + ++ids);
+  const fresh = useRef(false); // nothing has changed since it was refused
   useEffect(() => {
     setAsked(false);
-    if (!why) return;
-    setError(null);
+    // The first change after a refusal is mostly what it was refused for.
+    if (!fresh.current) setError(null);
+    fresh.current = false;
   }, [why]);
   const click = async () => {
     if (why) {
@@ -41,6 +43,7 @@ export function Act({ label, why = '', onClick, danger, primary, testid, ...rest
     try {
       await onClick();
     } catch (e) {
+      fresh.current = true;
       setError(e);
     } finally {
       setBusy(false);

@@ -3,7 +3,7 @@
 import { html, useState, useEffect, useRef } from '../lib/html.js';
 import { go, narrow, Link } from '../lib/router.js';
 import { api, ask } from '../lib/api.js';
-import { listen } from '../lib/events.js';
+import { connection, listen } from '../lib/events.js';
 import { Page, Table, State, Trouble, Button, useApi, took, Empty } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Form } from '../lib/form.js';
@@ -20,6 +20,7 @@ const runPath = (/** @type {string} */ id) => '/api/v1/runs/' + encodeURICompone
 
 const least = 100; // milliseconds between two looks at a run that goes on
 const rest = 10_000; // between two looks at one in which nothing happens, unless an event tells of it
+const untold = 2000; // the same, where no events come
 
 /** @param {number} ms @param {(wake: () => void) => void} onWake */
 const pause = (ms, onWake) =>
@@ -71,7 +72,7 @@ function useRun(id) {
           seen = run.events;
           settled = run.settled;
           take(run);
-          if (settled && !told) delay = rest;
+          if (settled && !told) delay = connection.value === 'open' ? rest : untold;
         } catch (error) {
           if (abort.signal.aborted) return;
           set((old) => ({ ...old, error }));
@@ -245,7 +246,14 @@ function Inputs({ run, plan, path, act }) {
 
 /** Goes to a comparison with another run. @param {{run: any}} props */
 function Other({ run }) {
-  const { data } = useApi('/api/v1/runs?limit=200');
+  const { data, again } = useApi('/api/v1/runs?limit=200', 0, 2000);
+  useEffect(
+    () =>
+      listen((e) => {
+        if (e.run && e.run !== run.id && e.type.startsWith('run.')) again();
+      }, false),
+    [run.id],
+  );
   const others = (data?.runs || []).filter((/** @type {any} */ r) => r.id !== run.id);
   const [chosen, choose] = useState('');
   const near =
