@@ -161,7 +161,10 @@ function Thread({ talk }) {
 /** A message that the hub has not confirmed. @param {{one: import('./chat_unsent.js').Unsent, talk: Talk}} props */
 function Waiting({ one, talk }) {
   const away = talk.state.value !== 'open';
-  const words = !away ? 'sending…' : one.put ? 'not confirmed; the hub is asked again when it is back' : 'not sent yet; goes out when the hub is back';
+  const waits = one.put
+    ? 'not confirmed; the hub is asked again when it is back'
+    : 'not sent yet; goes out when the hub is back';
+  const words = away ? waits : 'sending…';
   return html`<article class="said user unsent" data-testid="unsent">
     <div class="soft" role="status">You · ${away ? html`<${Badge} kind="warn">waits<//> ` : null}${words}
     ${one.put ? null : html` <button type="button" class="small" data-testid="take-back"
