@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // furnishedTrace is a trace that there is something to see of.
@@ -36,9 +38,11 @@ func (c console) tracedBy(t *testing.T, trace, tool string) {
 // again kills the hub without a word and starts it anew at the same address.
 func (h hub) again(t *testing.T, set toolset, names ...string) {
 	t.Helper()
-	if err := syscall.Kill(h.pid(t), syscall.SIGKILL); err != nil {
+	pid := h.pid(t)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	await.Until(t, "the hub is gone, and its lock", func() bool { return syscall.Kill(pid, 0) != nil })
 	_, p := launch(t, environment(t, set), h)
 	for _, name := range names {
 		p.await(t, "server "+name+" lists its tools", func() error { return listsTools(h.agent(name)) })
