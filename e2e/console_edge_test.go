@@ -149,6 +149,14 @@ func TestConsoleRevoked(t *testing.T) {
 	c.click(t, by("continue"))
 	c.until(t, `document.querySelector('[data-testid=status]')?.textContent === 'done'`)
 	c.until(t, `document.querySelector('nav .foot').innerText.includes('owner')`)
+
+	// Who comes after another sees nothing of what only that one may see.
+	c.do(t, navigate("http://"+h.address+"/console/settings#token="+ownToken(t, h)))
+	c.until(t, `document.querySelector('main').innerText.includes('auth.required')`)
+	c.run(t, `await fetch('/console/logout', {method: 'POST'})`)
+	cli(t, h, "token", "revoke", "guest")
+	enter()
+	c.until(t, `document.querySelector('.trouble')?.innerText.includes('only the hub') && !document.querySelector('main').innerText.includes('auth.required')`)
 }
 
 // TestConsoleChatAway says something while the hub is away: it is shown at once as not sent, is there after the page was

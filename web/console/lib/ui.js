@@ -1,6 +1,6 @@
 // Small parts that all pages are made of.
 import { html, h, useState, useEffect, useRef } from './html.js';
-import { api, locked } from './api.js';
+import { api, locked, entries } from './api.js';
 import { follow } from './focus.js';
 import { Link } from './router.js';
 import { seen } from './text.js';
@@ -158,7 +158,9 @@ export function useApi(path, every = 0, pause = 250) {
         set({ data, error: null, loading: false });
       } catch (error) {
         if (abort.signal.aborted) return;
-        set((/** @type {any} */ old) => ({ ...old, error, loading: false }));
+        // What one token may see is not for the next.
+        const forbidden = /** @type {any} */ (error).status === 403;
+        set((/** @type {any} */ old) => ({ data: forbidden ? null : old.data, error, loading: false }));
       }
       busy = false;
       if (stale || locked.value) soon();
@@ -175,7 +177,7 @@ export function useApi(path, every = 0, pause = 250) {
       abort.abort();
       clearTimeout(timer);
     };
-  }, [path, every]);
+  }, [path, every, entries.value]);
   return { ...state, again: () => again.current() };
 }
 
