@@ -229,6 +229,18 @@ func BenchmarkGuardLocal(b *testing.B) {
 	}
 }
 
+func BenchmarkGuardToken(b *testing.B) {
+	h := newGuard(b, Options{Loopback: true, Verifier: verifierOf("good")}).Require(func(http.ResponseWriter, *http.Request, *Principal) {})
+	r := httptest.NewRequest("POST", "/mcp", nil)
+	r.Host = "127.0.0.1:8080"
+	r.Header.Set("Authorization", "Bearer good")
+	w := httptest.NewRecorder()
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(w, r)
+	}
+}
+
 // TestCookies lets pages of the hub itself in by their cookie, and nobody else.
 func TestCookies(t *testing.T) {
 	g, err := NewGuard(Options{Loopback: true, Verifier: verifierOf("good"), Cookie: "c"})
