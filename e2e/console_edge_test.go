@@ -198,9 +198,7 @@ func TestConsoleChatAway(t *testing.T) {
 	c.until(t, unsent+`[0].innerText.includes('not confirmed') && !document.querySelector('[data-testid=take-back]')`)
 	c.click(t, `nav a[href="/console/tools"]`)
 	_, p = launch(t, env, h)
-	await.Until(t, "it is sent though nobody looks", func() bool {
-		return strings.Contains(string(c.api(t, "GET", "/api/chat/kept", "")), "fourth")
-	})
+	c.turns(t, "kept", 4) // it is sent though nobody looks
 	p.end(t, syscall.SIGKILL)
 	c.click(t, `nav a[href="/console/chat"]`)
 	c.say(t, "echo **fifth**")
