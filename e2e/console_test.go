@@ -53,7 +53,7 @@ func act[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp
 	}
 }
 
-// until waits for a condition in the page.
+// until waits for a condition in the page. One that cannot be looked at yet, since what it is about is not there, does not hold.
 func (c console) until(t *testing.T, condition string) {
 	t.Helper()
 	text, err := json.Marshal(condition)
@@ -61,7 +61,9 @@ func (c console) until(t *testing.T, condition string) {
 		t.Fatal(err)
 	}
 	got := c.run(t, `const end = Date.now() + 45000;
-		while (!(`+condition+`)) { if (Date.now() > end) return 'waited in vain for ' + `+string(text)+` + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
+		let why = '';
+		const so = async () => { try { return (`+condition+`); } catch (e) { why = ' (' + e + ')'; return false; } };
+		while (!(await so())) { if (Date.now() > end) return 'waited in vain for ' + `+string(text)+` + why + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
 		return ''`)
 	if got != `""` {
 		t.Fatal(strings.ReplaceAll(got, `\n`, "\n"))
