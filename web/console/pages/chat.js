@@ -102,7 +102,7 @@ function Meter({ context }) {
 function Conversation({ talk, view, agents, chosen }) {
   const state = talk.state.value;
   return html`${state === 'lost' ? html`<p class="notice" role="status"
-    data-testid="lost">The connection is lost; it is made again by itself. Nothing that was said is.</p>` : null}
+    data-testid="lost">The connection is lost and is made again by itself. No message gets lost.</p>` : null}
     ${view === 'trace' ? html`<${Trace} talk=${talk} />` : view === 'raw' ? html`<${Raw} talk=${talk} />` : html`<${Thread}
     talk=${talk} />`}
     <div class="approvals" aria-live="polite">${talk.approvals.value.map((a) => html`<${Approval} key=${a.id} approval=${a}
