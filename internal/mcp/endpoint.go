@@ -143,8 +143,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	body := newBuffer()
 	defer body.free()
 	if err := e.read(w, r, body); err != nil {
-		e.told(scope).refused(&wire.Message{}, nil, who, err)
-		writeFault(w, nil, false, err)
+		e.unread(w, who, scope, err)
 		return
 	}
 	m := messages.Get().(*wire.Message)
@@ -155,8 +154,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	}
 	m.Depth = e.opts.Depth
 	if err := m.Scan(body.b, wire.FromClient); err != nil {
-		x.told.refused(m, body.b, who, scanFault(err))
-		writeFault(w, m.ID, false, scanFault(err))
+		x.unreadable(body.b, err)
 		return
 	}
 	version, err := one(r.Header, headerVersion)
@@ -177,6 +175,19 @@ func (e *Endpoint) told(scope string) told {
 		scope = ""
 	}
 	return told{e.opts.Witness, scope}
+}
+
+// unread answers a request whose body could not be read.
+func (e *Endpoint) unread(w http.ResponseWriter, who *auth.Principal, scope string, err error) {
+	e.told(scope).refused(&wire.Message{}, nil, who, err)
+	writeFault(w, nil, false, err)
+}
+
+// unreadable answers a text that is no message.
+func (x *exchange) unreadable(text []byte, err error) {
+	err = scanFault(err)
+	x.told.refused(x.m, text, x.who, err)
+	writeFault(x.w, x.m.ID, false, err)
 }
 
 // refuse answers a message that no handler is asked for.

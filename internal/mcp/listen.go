@@ -131,34 +131,48 @@ func (s *subscription) result() []byte {
 	return s.tag([]byte(`{"resultType":"complete"}`))
 }
 
-// listen answers subscriptions/listen over HTTP.
+// listen answers subscriptions/listen over HTTP. It is on the stack for as long
+// as the stream lasts, and there may be thousands: what it does before and after
+// is done elsewhere.
 func (x *exchange) listen(st *httpStream, client *Client) {
-	if !st.sse {
-		err := fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream")
-		x.told.own(x.m, client, x.asked(x.m), Response{}, err)
-		st.finish(Response{}, err)
-		return
-	}
-	sub, ack, err := openSubscription(st.ctx, x.h, client, x.m, x.asked(x.m).Session)
-	if err != nil {
-		x.told.own(x.m, client, x.asked(x.m), Response{}, err)
-		st.finish(Response{}, err)
+	sub := x.subscribe(st, client)
+	if sub == nil {
 		return
 	}
 	defer sub.stop()
-	x.told.heard(x.m, client, x.asked(x.m))
+	if !sub.listener.Filter.empty() && x.e.follow(st.ctx, x.w, &sub.out, sub.form(x.told), nil, nil) != endClosing {
+		return
+	}
+	x.unsubscribe(st, sub)
+}
+
+// subscribe begins the stream of a subscription; nil means that there is none,
+// and why was answered.
+func (x *exchange) subscribe(st *httpStream, client *Client) *subscription {
+	asked := x.asked(x.m)
+	sub, ack, err := (*subscription)(nil), []byte(nil), error(nil)
+	if !st.sse {
+		err = fault.New(fault.InvalidRequest, "subscriptions/listen", "the answer is an event stream; send Accept: text/event-stream")
+	} else {
+		sub, ack, err = openSubscription(st.ctx, x.h, client, x.m, asked.Session)
+	}
+	if err != nil {
+		x.told.own(x.m, client, asked, Response{}, err)
+		st.finish(Response{}, err)
+		return nil
+	}
+	x.told.heard(x.m, client, asked)
 	x.told.said(&sub.listener, noteAcknowledged, ack)
 	startEvents(x.w)
 	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendRequest(dst, nil, noteAcknowledged, ack) })
 	x.w.Write(st.buf)
 	flush(x.w)
 	st.id = sub.id // the message's buffer is not needed any more
-	if !sub.listener.Filter.empty() {
-		ended := x.e.follow(st.ctx, x.w, &sub.out, sub.form(x.told), nil, nil)
-		if ended != endClosing {
-			return
-		}
-	}
+	return sub
+}
+
+// unsubscribe ends the stream of a subscription that we end.
+func (x *exchange) unsubscribe(st *httpStream, sub *subscription) {
 	x.told.ended(&sub.listener, sub.result())
 	st.buf = appendEvent(nil, func(dst []byte) []byte { return wire.AppendResult(dst, sub.id, sub.result()) })
 	x.w.Write(st.buf)
