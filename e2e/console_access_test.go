@@ -200,7 +200,13 @@ func (c console) walk(t *testing.T) {
 		addEventListener('focusin', ({target}) => { const s = getComputedStyle(target); const box = target.closest('.dag') && target.querySelector('rect'); // in a drawing the border of the box shows it
 			trail.push({target, seen: box ? parseFloat(getComputedStyle(box).strokeWidth) >= 4 : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 1}); });
 		window.wanted = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter((e) => e.tabIndex >= 0 && usable(e));
-		wanted[0].focus();
+		// What has just been opened may take the focus a moment later.
+		for (let i = 0; i < 100 && !(trail.length === 1 && document.activeElement === wanted[0]); i++) {
+			document.activeElement?.blur();
+			trail.length = 0;
+			wanted[0].focus();
+			await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+		}
 		return wanted.length`)), &n); err != nil {
 		t.Fatal(err)
 	}

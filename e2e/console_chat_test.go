@@ -101,13 +101,6 @@ const count = "document.querySelectorAll"
 func (c console) idle(t *testing.T, session string, n int) {
 	t.Helper()
 	c.until(t, count+"("+quoted(by("user"))+").length >= "+fmt.Sprint(n))
-	c.turns(t, session, n)
-	c.until(t, "!document.querySelector("+quoted(by("abort"))+")")
-}
-
-// turns waits until so many messages of a conversation are answered.
-func (c console) turns(t *testing.T, session string, n int) {
-	t.Helper()
 	await.Until(t, fmt.Sprintf("%d turns are over", n), func() bool {
 		var got struct {
 			Turn     *struct{}
@@ -124,6 +117,7 @@ func (c console) turns(t *testing.T, session string, n int) {
 		}
 		return got.Turn == nil && users >= n
 	})
+	c.until(t, "!document.querySelector("+quoted(by("abort"))+")")
 }
 
 // TestConsoleChat talks, watches calls, decides about them and stops them, and looks at what that does to files and servers.
