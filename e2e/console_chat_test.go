@@ -101,7 +101,14 @@ const count = "document.querySelectorAll"
 func (c console) idle(t *testing.T, session string, n int) {
 	t.Helper()
 	c.until(t, count+"("+quoted(by("user"))+").length >= "+fmt.Sprint(n))
-	await.Until(t, fmt.Sprintf("%d turns are over", n), func() bool {
+	c.told(t, session, "user", n)
+	c.until(t, "!document.querySelector("+quoted(by("abort"))+")")
+}
+
+// told waits until a conversation has so many messages of a role, and no turn is under way.
+func (c console) told(t *testing.T, session, role string, n int) {
+	t.Helper()
+	await.Until(t, fmt.Sprintf("%d messages of the %s are there, and no turn goes on", n, role), func() bool {
 		var got struct {
 			Turn     *struct{}
 			Messages []struct{ Role string }
@@ -109,15 +116,14 @@ func (c console) idle(t *testing.T, session string, n int) {
 		if err := json.Unmarshal(c.api(t, "GET", "/api/chat/"+session, ""), &got); err != nil {
 			t.Fatal(err)
 		}
-		users := 0
+		have := 0
 		for _, m := range got.Messages {
-			if m.Role == "user" {
-				users++
+			if m.Role == role {
+				have++
 			}
 		}
-		return got.Turn == nil && users >= n
+		return got.Turn == nil && have >= n
 	})
-	c.until(t, "!document.querySelector("+quoted(by("abort"))+")")
 }
 
 // TestConsoleChat talks, watches calls, decides about them and stops them, and looks at what that does to files and servers.

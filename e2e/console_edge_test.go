@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -160,27 +159,6 @@ func TestConsoleRevoked(t *testing.T) {
 	c.until(t, `document.querySelector('.trouble')?.innerText.includes('only the hub') && !document.querySelector('main').innerText.includes('auth.required')`)
 }
 
-// answered waits until so many messages of a conversation have their answers: a turn that has not begun is over for nobody.
-func (c console) answered(t *testing.T, session string, n int) {
-	t.Helper()
-	await.Until(t, fmt.Sprintf("%d messages are answered", n), func() bool {
-		var got struct {
-			Turn     *struct{}
-			Messages []struct{ Role string }
-		}
-		if err := json.Unmarshal(c.api(t, "GET", "/api/chat/"+session, ""), &got); err != nil {
-			t.Fatal(err)
-		}
-		answers := 0
-		for _, m := range got.Messages {
-			if m.Role == "assistant" {
-				answers++
-			}
-		}
-		return got.Turn == nil && answers >= n
-	})
-}
-
 // TestConsoleChatAway says something while the hub is away: it is shown at once as not sent, is there after the page was
 // loaded anew, and is sent once when the hub is back; what nobody wants sent is taken back.
 func TestConsoleChatAway(t *testing.T) {
@@ -191,7 +169,7 @@ func TestConsoleChatAway(t *testing.T) {
 	h, p := launch(t, env, hub{config: writeConfig(t, map[string]server{}), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
 	c := openConsole(t, h, "chat/kept")
 	c.say(t, "echo **first**")
-	c.answered(t, "kept", 1)
+	c.told(t, "kept", "assistant", 1) // a turn that has not begun is over for nobody
 	unsent := `[...document.querySelectorAll('[data-testid=unsent]')]`
 	p.end(t, syscall.SIGKILL)
 	c.shows(t, by("lost"))
@@ -204,7 +182,7 @@ func TestConsoleChatAway(t *testing.T) {
 	c.until(t, unsent+`.length === 2 && document.querySelector('[data-testid=message]').value === 'echo **never**'`)
 
 	_, p = launch(t, env, h)
-	c.answered(t, "kept", 3)
+	c.told(t, "kept", "assistant", 3)
 	c.until(t, unsent+`.length === 0 && `+count+"("+quoted(by("user"))+").length === 3")
 	if got := c.run(t, `return [...document.querySelectorAll('[data-testid=user] .plain')].map((e) => e.innerText)`); got != `["echo **first**","echo **second**","echo **third**"]` {
 		t.Errorf("said: %s", got)
@@ -220,7 +198,7 @@ func TestConsoleChatAway(t *testing.T) {
 	c.until(t, unsent+`[0].innerText.includes('not confirmed') && !document.querySelector('[data-testid=take-back]')`)
 	c.click(t, `nav a[href="/console/tools"]`)
 	_, p = launch(t, env, h)
-	c.answered(t, "kept", 4) // it is sent though nobody looks
+	c.told(t, "kept", "assistant", 4) // it is sent though nobody looks
 	p.end(t, syscall.SIGKILL)
 	c.click(t, `nav a[href="/console/chat"]`)
 	c.say(t, "echo **fifth**")
