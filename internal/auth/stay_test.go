@@ -6,25 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 )
 
 // A connection that was taken over ends with its token, also over TLS and after
 // the handler has returned; so does what waits for the request's context.
 func TestStayEndsWithItsToken(t *testing.T) {
-	tokens, err := OpenTokens(filepath.Join(t.TempDir(), "tokens.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, kept, err := tokens.Create("kept", Scopes{"*"}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, brief, err := tokens.Create("brief", Scopes{"*"}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens, _ := openTokens(t)
+	_, kept := create(t, tokens, "kept", "*")
+	_, brief := create(t, tokens, "brief", "*")
 	g := newGuard(t, Options{Loopback: true, Verifier: tokens})
 	mux := http.NewServeMux()
 	mux.Handle("/wait", g.Require(func(w http.ResponseWriter, r *http.Request, _ *Principal) {
