@@ -1,10 +1,5 @@
 package policy
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Face is how a call came, which decides where no rule does.
 type Face int
 
@@ -24,87 +19,108 @@ type Verdict struct {
 	Rule   string `json:"rule,omitempty"` // which rule, for people
 }
 
-// Decide says what becomes of a call. A deny in any list wins, be it by a rule
-// or by the default of a list none of whose rules matches; else the first rule
-// that matches counts, the lists in the order given; else the first default
-// that is said; else the face.
-func Decide(s Subject, face Face, lists ...Rules) Verdict {
+// Strictest returns the verdict that permits less, and a if they permit the
+// same.
+func Strictest(a, b Verdict) Verdict {
+	if b.Action.StricterThan(a.Action) {
+		return b
+	}
+	return a
+}
+
+// Query is one party's wish to do something.
+type Query struct {
+	Subject
+	Args      []byte // the JSON object of arguments, as the server will get it; nil counts as {}
+	Principal string
+	Model     bool // a model acts: what is not said to be harmless is asked for
+}
+
+// DecideFor says what becomes of a query. A deny in any set wins, be it by a
+// rule or by the default of a set none of whose rules matches; else the first
+// rule that matches counts, the sets in the order given; else the first default
+// that is said; else who acts. For sampling, a default that allows does not
+// count, and somebody is always asked where no rule says otherwise. Sets that
+// are nil are skipped.
+func DecideFor(q *Query, sets ...*Set) Verdict {
+	if v := decide(q, sets); v != nil {
+		return *v
+	}
+	return byParty(q)
+}
+
+// decide is the verdict of the sets, or nil where they say nothing.
+func decide(q *Query, sets []*Set) *Verdict {
+	k := keyOf(q)
+	return k.decide(&arguments{raw: q.Args}, sets)
+}
+
+func (k *key) decide(args *arguments, sets []*Set) *Verdict {
 	var first, otherwise *Verdict
-	for n := range lists {
-		list := &lists[n]
-		matched := false
-		for i := range list.Rules {
-			r := &list.Rules[i]
-			if !r.matches(&s) {
-				continue
-			}
-			v := Verdict{Action: r.Action, Reason: r.Reason, Rule: r.name(i)}
-			if !r.Action.Valid() { // never by mistake
-				v.Action = Deny
-			}
-			if v.Action == Deny {
-				return v.explained(&s)
-			}
-			if first == nil {
-				first = &v
-			}
-			matched = true
-		}
-		if list.Default == "" {
+	for _, s := range sets {
+		if s == nil {
 			continue
 		}
-		v := Verdict{Action: list.Default, Rule: "default"}
-		if !v.Action.Valid() {
-			v.Action = Deny
+		matched := false
+		for _, r := range s.rulesFor(k) {
+			if matched && r.action != Deny || !r.holds(args) {
+				continue
+			}
+			if r.action == Deny {
+				return &r.verdict
+			}
+			if matched = true; first == nil {
+				first = &r.verdict
+			}
+		}
+		v := s.fallback(k.kind)
+		if v == nil {
+			continue
 		}
 		if v.Action == Deny && !matched {
-			return v.explained(&s)
+			return v
 		}
 		if otherwise == nil {
-			otherwise = &v
+			otherwise = v
 		}
 	}
-	switch {
-	case first != nil:
-		return first.explained(&s)
-	case otherwise != nil:
-		return otherwise.explained(&s)
+	if first != nil {
+		return first
 	}
-	return byFace(&s, face)
+	return otherwise
 }
 
-func byFace(s *Subject, face Face) Verdict {
+// byParty decides where no set does.
+func byParty(q *Query) Verdict {
+	a := q.annotations()
 	switch {
-	case face == Client:
+	case q.Kind == KindSampling:
+		return Verdict{Action: Ask, Reason: "sampling requires approval unless a rule allows it", Rule: "sampling"}
+	case !q.Model:
 		return Verdict{Action: Allow, Reason: "the client asks its own user", Rule: "client"}
-	case s.Builtin:
+	case a[0] && q.ReadOnly == nil:
+		return Verdict{Action: Allow, Reason: "reading a " + q.Kind + " changes nothing", Rule: "read-only"}
+	case a[0]:
+		return Verdict{Action: Allow, Reason: "its server declares it read-only", Rule: "read-only"}
+	case !a[1]:
+		return Verdict{Action: Allow, Reason: "its server declares it non-destructive", Rule: "not destructive"}
+	}
+	return Verdict{Action: Ask, Reason: "its server does not declare it harmless", Rule: "unsaid"}
+}
+
+// Decide says what becomes of a call as DecideFor does, for whoever has rules
+// that are not compiled. Tools of the hub itself are free to its own model.
+func Decide(s Subject, face Face, lists ...Rules) Verdict {
+	q := Query{Subject: s, Model: face == Chat}
+	sets := make([]*Set, len(lists))
+	for i := range lists {
+		sets[i] = Compile(lists[i], nil)
+	}
+	if v := decide(&q, sets); v != nil {
+		return *v
+	}
+	if face == Chat && s.Builtin {
 		return Verdict{Action: Allow, Reason: "it is a tool of the hub", Rule: "builtin"}
-	case said(s.ReadOnly, false):
-		return Verdict{Action: Allow, Reason: "it is said to change nothing", Rule: "read-only"}
-	case !said(s.Destructive, true):
-		return Verdict{Action: Allow, Reason: "it is said to destroy nothing", Rule: "not destructive"}
 	}
-	return Verdict{Action: Ask, Reason: "its server does not say that it is harmless", Rule: "unsaid"}
-}
-
-// explained gives a verdict a reason if its rule has none.
-func (v Verdict) explained(s *Subject) Verdict {
-	if v.Reason != "" {
-		return v
-	}
-	what := map[Action]string{Allow: "allows", Ask: "wants a person to be asked for", Deny: "does not allow"}[v.Action]
-	if v.Rule == "default" {
-		v.Reason = fmt.Sprintf("the default of the policy %s %s", what, s.Tool)
-	} else {
-		v.Reason = fmt.Sprintf("%s of the policy %s it", v.Rule, what)
-	}
-	return v
-}
-
-// name says which rule it is.
-func (r *Rule) name(i int) string {
-	if len(r.Tools) == 0 {
-		return fmt.Sprintf("rule %d", i+1)
-	}
-	return fmt.Sprintf("rule %d (%s)", i+1, strings.Join(r.Tools, ", "))
+	return byParty(&q)
 }

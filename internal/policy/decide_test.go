@@ -36,8 +36,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"client, nothing said":         {write, Client, nil, Allow, "its own user"},
 		"chat, nothing said":           {write, Chat, nil, Ask, "harmless"},
-		"chat, read-only":              {read, Chat, nil, Allow, "change nothing"},
-		"chat, not destructive":        {mild, Chat, nil, Allow, "destroy nothing"},
+		"chat, read-only":              {read, Chat, nil, Allow, "read-only"},
+		"chat, not destructive":        {mild, Chat, nil, Allow, "non-destructive"},
 		"chat, destructive":            {harsh, Chat, nil, Ask, ""},
 		"chat, built-in":               {own, Chat, nil, Allow, "of the hub"},
 		"exposed name":                 {write, Client, []Rules{rules(Rule{Tools: []string{"fs__write_file"}, Action: Ask})}, Ask, "rule 1 (fs__write_file)"},

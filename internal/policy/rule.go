@@ -2,7 +2,8 @@ package policy
 
 import (
 	"fmt"
-	"path"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -22,21 +23,58 @@ const (
 // Valid reports whether a is one of the actions.
 func (a Action) Valid() bool { return a == Allow || a == Ask || a == Deny }
 
-// Subject is the tool that is to be called. The annotations are as its server
-// said them; nil means that it said nothing.
+// strictness orders the actions. What is no action denies.
+func (a Action) strictness() int {
+	switch a {
+	case Allow:
+		return 0
+	case Ask:
+		return 1
+	}
+	return 2
+}
+
+// StricterThan reports whether a permits less than b: deny less than ask, and
+// ask less than allow.
+func (a Action) StricterThan(b Action) bool { return a.strictness() > b.strictness() }
+
+// Kinds of what rules are about, besides KindTool and KindSampling.
+const (
+	KindPrompt   = "prompt"
+	KindResource = "resource"
+)
+
+// Subject is what somebody wants to use: a tool, a prompt, a resource, or
+// sampling. The annotations are as its server said them; nil means that it said
+// nothing.
 type Subject struct {
-	Tool     string // the exposed name
+	Kind     string // "" means KindTool
+	Tool     string // the exposed name of a tool or prompt; the URI of a resource
 	Upstream string
-	Ref      string // server:tool
-	Builtin  bool   // a tool of the hub itself
+	Ref      string // server:tool, server:prompt or server:sampling
+	Builtin  bool   // of the hub itself
 
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 }
 
-// Of is the tool that the catalogue knows as it.
+// Of is the tool, prompt or resource that the catalogue knows as it.
 func Of(it *catalog.Item, builtin bool) Subject {
 	s := Subject{Tool: it.Exposed, Upstream: it.Upstream, Ref: it.Ref(), Builtin: builtin}
-	s.Annotate(wire.Get(it.Raw, "annotations"))
+	switch it.Kind {
+	case catalog.Tool:
+		s.Annotate(wire.Get(it.Raw, "annotations"))
+	case catalog.Prompt:
+		s.Kind = KindPrompt
+	default:
+		s.Kind, s.Tool = KindResource, it.Name
+	}
+	return s
+}
+
+// WithoutAnnotations is the subject as if its server had said nothing about it,
+// for servers whose word does not count.
+func (s Subject) WithoutAnnotations() Subject {
+	s.ReadOnly, s.Destructive, s.Idempotent, s.OpenWorld = nil, nil, nil, nil
 	return s
 }
 
@@ -63,14 +101,28 @@ func (s *Subject) Annotate(annotations []byte) {
 	}
 }
 
-// Rule says what becomes of the calls of some tools. A tool is one of them if
-// a glob matches and its annotations are as the rule has them. What a server
-// leaves unsaid is taken as the protocol has it: not read-only, destructive,
-// not idempotent, open to the world.
+// Rule says what becomes of some calls. A rule is about a call if a pattern
+// matches what is called, the caller is one of those it names, the annotations
+// are as it has them and the conditions on the arguments hold. What is left out
+// is not looked at. What a server leaves unsaid is taken as the protocol has
+// it: not read-only, destructive, not idempotent, open to the world; prompts and
+// resources are read-only.
+//
+// A rule that names neither tools nor prompts nor resources is about all of
+// them and about sampling; one that does is about just those kinds.
 type Rule struct {
-	Tools []string // globs over exposed name, server:tool or the server's name; none means all tools
+	Tools     []string // globs over exposed name, server:tool, server:sampling or the server's name
+	Prompts   []string // globs over exposed name, server:prompt or the server's name
+	Resources []string // globs over the URI or the server's name
+
+	// Who calls: one of the principals, or of a group; nobody named means
+	// everybody.
+	Principals []string // globs over the names of principals
+	Groups     []string // names
 
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool // nil: either
+
+	Args map[string]Cond // by the path of the argument; all must hold
 
 	Action Action
 	Reason string // told to who is refused or asked
@@ -78,6 +130,7 @@ type Rule struct {
 
 // Rules are a list of rules and what holds where none of them matches.
 type Rules struct {
+	Name    string // for people: where the rules are written, such as policy or chat.approvals
 	Default Action // "" means that nothing is said
 	Rules   []Rule
 }
@@ -93,24 +146,20 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Path + ": " + p.Text }
 
-// Check returns what is wrong with the rules.
+// Check returns what is wrong with the rules, unknown groups aside.
 func (r Rules) Check() (out []Problem) {
+	problem := func(at, text string) { out = append(out, Problem{at, text}) }
 	if r.Default != "" && !r.Default.Valid() {
-		out = append(out, Problem{"default", fmt.Sprintf("%q is no action: use allow, ask or deny", r.Default)})
+		problem("default", fmt.Sprintf("%q is no action: use allow, ask or deny", r.Default))
 	}
-	for i, rule := range r.Rules {
-		at := fmt.Sprintf("rules[%d]", i)
-		switch {
-		case rule.Action == "":
-			out = append(out, Problem{at + ".action", "it is missing: use allow, ask or deny"})
-		case !rule.Action.Valid():
-			out = append(out, Problem{at + ".action", fmt.Sprintf("%q is no action: use allow, ask or deny", rule.Action)})
+	known, regexps := map[string][]string{}, 0
+	for i := range r.Rules {
+		for _, name := range r.Rules[i].Groups {
+			known[name] = nil
 		}
-		for j, glob := range rule.Tools {
-			if err := CheckGlob(glob); err != nil {
-				out = append(out, Problem{fmt.Sprintf("%s.tools[%d]", at, j), err.Error()})
-			}
-		}
+	}
+	for i := range r.Rules {
+		r.Rules[i].compile(known, &regexps, fmt.Sprintf("rules[%d]", i), problem)
 	}
 	return out
 }
@@ -120,48 +169,151 @@ func CheckGlob(glob string) error {
 	if glob == "" {
 		return fmt.Errorf("a pattern is empty: name tools such as fs__write_file, fs:write_*, or a server")
 	}
-	if _, err := path.Match(glob, ""); err != nil {
-		return fmt.Errorf("%q is no pattern: * stands for any text, ? for one character, [a-z] for one of a set, \\ before one of these for itself", glob)
+	if _, err := compileGlob(glob); err != nil {
+		return fmt.Errorf("%s", badGlob(glob))
 	}
 	return nil
+}
+
+func badGlob(glob string) string {
+	return fmt.Sprintf("%q is no pattern: * stands for any text, ? for one character, [a-z] for one of a set, \\ before one of these for itself", glob)
 }
 
 // Matches reports whether a glob means the tool: by its exposed name, its Ref
 // or its server's name.
 func Matches(glob string, s *Subject) bool {
-	return glob == "*" || match(glob, s.Tool) || match(glob, s.Ref) || match(glob, s.Upstream)
+	g, err := compileGlob(glob)
+	return err == nil && glob != "" && globs{g}.matchNames(s.Tool, s.Ref, s.Upstream)
 }
 
-// match is path.Match over names that are no paths: a slash in one is a
-// character like others, else a deny of all tools would miss it.
-func match(glob, name string) bool {
-	if name == "" {
-		return false
-	}
-	if glob == name {
-		return true
-	}
-	if strings.IndexByte(name, '/') >= 0 {
-		glob, name = strings.ReplaceAll(glob, "/", "\x1f"), strings.ReplaceAll(name, "/", "\x1f")
-	}
-	ok, err := path.Match(glob, name)
-	return ok && err == nil
+// rule is a compiled Rule.
+type rule struct {
+	action      Action
+	verdict     Verdict
+	anyKind     bool
+	tools       globs
+	prompts     globs
+	resources   globs
+	anyone      bool
+	principals  globs
+	annotations [4]*bool // in the order of Subject.annotations
+	args        []argument
 }
 
-// matches reports whether the rule is about the tool.
-func (r *Rule) matches(s *Subject) bool {
-	named := len(r.Tools) == 0
-	for _, glob := range r.Tools {
-		if named = Matches(glob, s); named {
-			break
+// compile makes a rule ready. One with a flaw, which is told, denies wherever it
+// may have been meant to apply.
+func (r *Rule) compile(groups map[string][]string, regexps *int, at string, problem func(at, text string)) *rule {
+	flawed := false
+	fail := func(key, text string) {
+		flawed = true
+		problem(at+key, text)
+	}
+	if r.Action == "" {
+		fail(".action", "it is missing: use allow, ask or deny")
+	} else if !r.Action.Valid() {
+		fail(".action", fmt.Sprintf("%q is no action: use allow, ask or deny", r.Action))
+	}
+	patterns := func(key string, list []string) globs {
+		out, bad := compileGlobs(list)
+		for _, i := range bad {
+			fail(fmt.Sprintf("%s[%d]", key, i), CheckGlob(list[i]).Error())
+		}
+		return out
+	}
+	out := &rule{
+		action: r.Action,
+		tools:  patterns(".tools", r.Tools), prompts: patterns(".prompts", r.Prompts), resources: patterns(".resources", r.Resources),
+		principals:  patterns(".principals", r.Principals),
+		anyKind:     len(r.Tools)+len(r.Prompts)+len(r.Resources) == 0,
+		anyone:      len(r.Principals)+len(r.Groups) == 0,
+		annotations: [4]*bool{r.ReadOnly, r.Destructive, r.Idempotent, r.OpenWorld},
+	}
+	for i, name := range r.Groups {
+		members, known := groups[name]
+		if !known {
+			fail(fmt.Sprintf(".groups[%d]", i), fmt.Sprintf("there is no group %q", name))
+			out.anyone = true
+		}
+		out.principals = append(out.principals, patterns(".groups", members)...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Args)) {
+		c := r.Args[key]
+		where := at + ".args." + key
+		one := argument{cond: c.compile(regexps, where, func(at, text string) {
+			flawed = true
+			problem(at, text)
+		})}
+		var err error
+		if one.steps, err = parsePath(key); err != nil {
+			fail(".args."+key, err.Error())
+			continue // it applies whatever the argument
+		}
+		out.args = append(out.args, one)
+	}
+	if flawed {
+		out.action = Deny
+	}
+	return out
+}
+
+// label names the rule for people.
+func (r *Rule) label(list string, i int) string {
+	var b strings.Builder
+	if list != "" {
+		b.WriteString(list + " ")
+	}
+	fmt.Fprintf(&b, "rule %d", i+1)
+	if what := slices.Concat(r.Tools, r.Prompts, r.Resources); len(what) > 3 {
+		fmt.Fprintf(&b, " (%s, …)", strings.Join(what[:3], ", "))
+	} else if len(what) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(what, ", "))
+	}
+	return b.String()
+}
+
+// annotations are what holds of the subject, said or not: read-only,
+// destructive, idempotent, open to the world.
+func (s *Subject) annotations() [4]bool {
+	readOnly := said(s.ReadOnly, s.Kind == KindPrompt || s.Kind == KindResource)
+	return [4]bool{readOnly, said(s.Destructive, !readOnly), said(s.Idempotent, readOnly), said(s.OpenWorld, true)}
+}
+
+// applies reports whether the rule is about the subject and who calls, whatever
+// the arguments.
+func (r *rule) applies(k *key) bool {
+	if !r.anyKind {
+		named := false
+		switch k.kind {
+		case KindPrompt:
+			named = r.prompts.matchNames(k.tool, k.ref, k.upstream)
+		case KindResource:
+			named = r.resources.matchNames(k.tool, k.upstream)
+		default:
+			named = r.tools.matchNames(k.tool, k.ref, k.upstream)
+		}
+		if !named {
+			return false
 		}
 	}
-	if !named {
+	if !r.anyone && !r.principals.match(k.principal) {
 		return false
 	}
-	readOnly := said(s.ReadOnly, false)
-	return is(r.ReadOnly, readOnly) && is(r.Destructive, said(s.Destructive, !readOnly)) &&
-		is(r.Idempotent, said(s.Idempotent, readOnly)) && is(r.OpenWorld, said(s.OpenWorld, true))
+	for i, want := range r.annotations {
+		if want != nil && *want != k.annotations[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether the conditions on the arguments are met.
+func (r *rule) holds(args *arguments) bool {
+	for i := range r.args {
+		if !r.args[i].holds(args, r.action == Allow) {
+			return false
+		}
+	}
+	return true
 }
 
 func said(v *bool, otherwise bool) bool {
@@ -170,5 +322,3 @@ func said(v *bool, otherwise bool) bool {
 	}
 	return otherwise
 }
-
-func is(want *bool, v bool) bool { return want == nil || *want == v }
