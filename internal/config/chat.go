@@ -54,7 +54,7 @@ func chatFields() []field[Chat] {
 		intField("parallel", "Calls of read-only or idempotent tools at once.", 1, 64, func(c *Chat) *int { return &c.Parallel }),
 		intField("queue", "Messages that may wait while a turn runs; one more is refused.", 0, 1000, func(c *Chat) *int { return &c.Queue }),
 		textsField("tools", toolsDoc, asWritten, true, func(c *Chat) *[]string { return &c.Tools }, checkGlob),
-		rulesField("approvals", "Which calls of the model need a person's approval, before the rules of `policy`. Where neither says, built-in and read-only tools and those that say that they destroy nothing are called, and a person is asked of all others.", func(c *Chat) *Rules { return &c.Approvals }),
+		rulesField("approvals", "Which calls of the model need a person's approval, before the rules of `policy`. Where neither applies, read-only and non-destructive tools run, and everything else needs approval.", func(c *Chat) *Rules { return &c.Approvals }),
 		objectField("texts", "What is said in fixed words, in place of the hub's own.", func(c *Chat) *Texts { return &c.Texts }, textFields()),
 	}
 }

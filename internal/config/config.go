@@ -145,6 +145,7 @@ type Server struct {
 	Queue         *Queue // nil: none
 	References    *bool  // nil: as the face decides
 	Retries       int    // of a call that may be repeated or was not sent
+	Trust         bool   // the annotations of its tools count
 	SaveAs        *bool  // nil: as the face decides
 	Cards         Cards
 	Breaker       Breaker
@@ -267,6 +268,7 @@ func DefaultServer() Server {
 		Timeout:    30 * time.Second,
 		MaxTimeout: 10 * time.Minute,
 		Retries:    1,
+		Trust:      true,
 		Sharing:    Shared,
 		Task:       TaskOff,
 		Sampling:   SamplingClient,

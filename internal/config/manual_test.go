@@ -24,6 +24,7 @@ func manual() []byte {
 	b.WriteString("\n" + manualAgents)
 	chapters(&b, 3, "Keys of an agent", objectSchema(&Agent{Listed: true}, agentFields()))
 	chapter(&b, 3, "Keys of a rule", objectSchema(&Rule{}, ruleFields()))
+	chapter(&b, 3, "Keys of a condition", objectSchema(&Cond{}, condFields()))
 	def := DefaultServer()
 	server := objectSchema(&def, serverFields())
 	b.WriteString("\n" + manualServers)
@@ -99,6 +100,8 @@ func typeName(s *schema) string {
 			all = append(all, typeName(one))
 		}
 		return strings.Join(all, " or ")
+	case s.Ref == "#/$defs/condition":
+		return "condition"
 	case len(s.Enum) > 0:
 		return "`" + strings.Join(s.Enum, "`, `") + "`"
 	case s.Pattern == durationPattern:

@@ -2,10 +2,11 @@ package config
 
 import "time"
 
-// Policy says which tools may be called, on all faces.
+// Policy says what may be called, and by whom.
 type Policy struct {
 	Rules  Rules
-	Expiry time.Duration // of a question to a person
+	Groups map[string][]string // patterns of principals' names, by the name of the group
+	Expiry time.Duration       // of a question to a person
 }
 
 func defaultPolicy() Policy { return Policy{Expiry: 5 * time.Minute} }
@@ -14,7 +15,7 @@ const maxPolicyExpiry = 24 * time.Hour
 
 // policyField is rules with something beside them.
 func policyField() field[Config] {
-	const doc = "Which tools may be called, on all faces, and for which calls a person is asked first. Where no rule matches and no default is said, calls of MCP clients are made (they ask their own users), and for those of the hub's own agents see [chat.approvals](#chatapprovals). The rules may change while the hub runs. See [policy.md](policy.md)."
+	const doc = "Who may use which tools, prompts and resources, and which calls need approval. Where neither a rule nor `default` applies, MCP clients may call anything (they ask their own users); for the hub's own agents see [chat.approvals](#chatapprovals). The rules may change while the hub runs. See [policy.md](policy.md)."
 	table := within(func(p *Policy) *Rules { return &p.Rules }, rulesFields())
 	expiry := durationField("expiry", "How long a person has to answer; after that the call is refused. At most 24h.", func(p *Policy) *time.Duration { return &p.Expiry })
 	decode := expiry.decode
@@ -25,7 +26,7 @@ func policyField() field[Config] {
 			d.problem(n.at, n.ptr, hint, "%s", text)
 		}
 	}
-	f := objectField("policy", doc, func(c *Config) *Policy { return &c.Policy }, append(table, expiry))
+	f := objectField("policy", doc, func(c *Config) *Policy { return &c.Policy }, append(table, groupsField(), expiry))
 	whole, members := f.schema, f.decode
 	f.schema = func(def *Config) *schema {
 		return &schema{AnyOf: []*schema{whole(def), {Type: "string", Enum: actions}}}
@@ -40,6 +41,41 @@ func policyField() field[Config] {
 		members(d, n, path, c)
 	}
 	return f
+}
+
+// groupsField is a map of patterns by the names of groups.
+func groupsField() field[Policy] {
+	member := textsField("", "", asWritten, true, func(p *[]string) *[]string { return p }, checkGlob)
+	return field[Policy]{
+		key: "groups", doc: "Names for several principals, which rules then name in `groups`: patterns of the principals' names, as in `{staff: [alice, \"ci-*\"]}`.",
+		schema: func(*Policy) *schema {
+			return &schema{Type: "object", Values: member.schema(new([]string))}
+		},
+		decode: func(d *decoder, n *node, path string, p *Policy) {
+			if !d.want(n, object, `write it as {"staff": ["alice", "ci-*"]}`) {
+				return
+			}
+			d.record(path, n)
+			whole := d.trace.places[path]
+			d.trace.forget(path)
+			d.trace.places[path] = whole
+			p.Groups = map[string][]string{}
+			for _, m := range n.members {
+				patterns := []string{}
+				if m.value.kind != null {
+					member.decode(d, m.value, under(path, m.name), &patterns)
+				}
+				if p.Groups[m.name] = patterns; m.name == "" {
+					d.problem(m.at, m.value.ptr, `give it a name such as "staff"`, "the group has no name")
+				}
+			}
+		},
+		show: func(s *shower, path string, p *Policy) {
+			for _, name := range sortedKeys(p.Groups) {
+				s.put(under(path, name), p.Groups[name])
+			}
+		},
+	}
 }
 
 func checkExpiry(d time.Duration) (string, string) {
@@ -68,6 +104,13 @@ func within[T, U any](p func(*T) *U, table []field[U]) []field[T] {
 // checkPolicy looks at a policy made by hand.
 func checkPolicy(p *Policy, problem func(path, text, hint string)) {
 	checkRules(p.Rules, "/policy", problem)
+	for _, name := range sortedKeys(p.Groups) {
+		for _, g := range p.Groups[name] {
+			if text, hint := checkGlob(g); text != "" {
+				problem(under("/policy/groups", name), text, hint)
+			}
+		}
+	}
 	if text, hint := checkExpiry(p.Expiry); text != "" {
 		problem("/policy/expiry", text, hint)
 	}

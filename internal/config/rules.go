@@ -14,12 +14,16 @@ type Rules struct {
 	Rules   []Rule
 }
 
-// Rule is one of Rules. A nil annotation is not looked at.
+// Rule is one of Rules. What is empty or nil is not looked at. A rule that has
+// neither Tools nor Prompts nor Resources is about all of them.
 type Rule struct {
-	Tools                                        []string // patterns; empty: every tool
+	Tools, Prompts, Resources                    []string // patterns
+	Principals                                   []string // patterns
+	Groups                                       []string // names of Policy.Groups
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
-	Action                                       string // allow, ask or deny
-	Reason                                       string // for whoever is asked or refused
+	Args                                         map[string]Cond // by path
+	Action                                       string          // allow, ask or deny
+	Reason                                       string          // for whoever is asked or refused
 }
 
 // actions are what a rule can say.
@@ -86,6 +90,9 @@ func rulesList() field[Rules] {
 				}
 				r.Rules = append(r.Rules, one)
 			}
+			if text, hint := checkExpressions(r); text != "" {
+				d.problem(n.at, n.ptr, hint, "%s", text)
+			}
 		},
 		show: func(s *shower, path string, r *Rules) {
 			if len(r.Rules) == 0 {
@@ -108,11 +115,16 @@ func rulesList() field[Rules] {
 
 func ruleFields() []field[Rule] {
 	return []field[Rule]{
-		textsField("tools", "Which tools: patterns of the name as it is offered (`files__*`), of `server:tool`, or the name of a server alone; `*`, `?` and `[a-z]` are wildcards. Left out, every tool.", asWritten, true, func(r *Rule) *[]string { return &r.Tools }, checkGlob),
+		textsField("tools", "Which tools: patterns of the name as it is offered (`files__*`), of `server:tool`, or the name of a server alone; `*`, `?` and `[a-z]` are wildcards. A rule that names no tools, prompts or resources is about all of them.", asWritten, true, func(r *Rule) *[]string { return &r.Tools }, checkGlob),
+		textsField("prompts", "Which prompts: patterns of the name as it is offered, of `server:prompt`, or the name of a server alone.", asWritten, true, func(r *Rule) *[]string { return &r.Prompts }, checkGlob),
+		textsField("resources", "Which resources: patterns of the URI (`file:///etc/*`), or the name of a server alone.", asWritten, true, func(r *Rule) *[]string { return &r.Resources }, checkGlob),
+		textsField("principals", "Who calls: patterns of the names of principals, as `stoa token list` shows them. With `groups`, either will do; without both, everybody.", asWritten, true, func(r *Rule) *[]string { return &r.Principals }, checkGlob),
+		textsField("groups", "Who calls: names of [policy.groups](#policy).", asWritten, true, func(r *Rule) *[]string { return &r.Groups }, nil),
 		toggleField("readOnly", "Only tools that are said to change nothing, or with false only the others. A tool whose server does not say counts as one that does.", func(r *Rule) **bool { return &r.ReadOnly }),
 		toggleField("destructive", "Only tools that may destroy something, or with false only those that are said not to. A tool whose server does not say counts as destructive, unless it is read-only.", func(r *Rule) **bool { return &r.Destructive }),
 		toggleField("idempotent", "Only tools that are said to bear repetition, or with false only the others.", func(r *Rule) **bool { return &r.Idempotent }),
 		toggleField("openWorld", "Only tools that may reach beyond their server, or with false only those that are said not to.", func(r *Rule) **bool { return &r.OpenWorld }),
+		argsField(),
 		enumField("action", "What becomes of the call.", func(r *Rule) *string { return &r.Action }, actions...),
 		textField("reason", "What is said to whoever is asked or refused.", asWritten, func(r *Rule) *string { return &r.Reason }, nil),
 	}
@@ -129,10 +141,61 @@ func checkRules(r Rules, path string, problem func(path, text, hint string)) {
 		if !slices.Contains(actions, one.Action) {
 			problem(at+"/action", fmt.Sprintf("unknown value %q", one.Action), hint)
 		}
-		for _, g := range one.Tools {
-			if text, hint := checkGlob(g); text != "" {
-				problem(at+"/tools", text, hint)
+		patterns := func(key string, list []string) {
+			for _, g := range list {
+				if text, hint := checkGlob(g); text != "" {
+					problem(at+key, text, hint)
+				}
 			}
 		}
+		patterns("/tools", one.Tools)
+		patterns("/prompts", one.Prompts)
+		patterns("/resources", one.Resources)
+		patterns("/principals", one.Principals)
+		for _, key := range sortedKeys(one.Args) {
+			c := one.Args[key]
+			checkArg(key, &c, under(at+"/args", key), problem)
+		}
+	}
+	if text, hint := checkExpressions(&r); text != "" {
+		problem(path+"/rules", text, hint)
+	}
+}
+
+// checkExpressions bounds the regular expressions of a list of rules.
+func checkExpressions(r *Rules) (text, hint string) {
+	n := 0
+	for i := range r.Rules {
+		for _, c := range r.Rules[i].Args {
+			n += c.expressions()
+		}
+	}
+	if n > maxRegexps {
+		return fmt.Sprintf("there are %d regular expressions in one list of rules", n), fmt.Sprintf("at most %d are allowed; use patterns", maxRegexps)
+	}
+	return "", ""
+}
+
+// checkGroups looks for groups that rules name and the policy does not have.
+func checkGroups(c *Config, problem func(path, text, hint string)) {
+	names := sortedKeys(c.Policy.Groups)
+	check := func(path string, r *Rules) {
+		for i := range r.Rules {
+			for j, name := range r.Rules[i].Groups {
+				if slices.Contains(names, name) {
+					continue
+				}
+				hint := "define it in policy.groups"
+				if len(names) > 0 {
+					hint = didYouMean(name, names)
+				}
+				problem(fmt.Sprintf("%s/rules/%d/groups/%d", path, i, j), fmt.Sprintf("there is no group %q", name), hint)
+			}
+		}
+	}
+	check("/policy", &c.Policy.Rules)
+	check("/chat/approvals", &c.Chat.Approvals)
+	for i := range c.Agents {
+		check(under("/agents", c.Agents[i].Name)+"/approvals", &c.Agents[i].Approvals)
 	}
 }

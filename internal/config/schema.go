@@ -81,7 +81,7 @@ func tree() *schema {
 	s.Required = []string{"stoa"}
 	model := DefaultModel()
 	s.Defs = append(serverSchemas(),
-		property{"model", objectSchema(&model, modelFields())}, property{"agent", objectSchema(&Agent{Listed: true}, agentFields())})
+		property{"model", objectSchema(&model, modelFields())}, property{"agent", objectSchema(&Agent{Listed: true}, agentFields())}, property{"condition", condSchema()})
 	return s
 }
 

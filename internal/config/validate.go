@@ -30,6 +30,7 @@ func checkWhole(c *Config, problem func(path, text, hint string)) {
 	checkPair("/tls", c.TLS.Cert, c.TLS.Key, problem)
 	checkStoreWhole(&c.Store, problem)
 	checkChat(c, problem)
+	checkGroups(c, problem)
 	if c.Pool.CleanupInterval == 0 {
 		problem("/pool/cleanupInterval", "idle connections would be looked for without a pause", `write a duration, as in "1m"`)
 	}
