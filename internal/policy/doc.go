@@ -1,10 +1,13 @@
-// Package policy owns whether a tool may be called: the rules (allow, ask,
-// deny), the one function that decides by them, and the desk at which people
-// are asked.
+// Package policy owns who may use which tools, prompts and resources: the rules
+// (allow, ask, deny), the one function that decides by them, and the desk at
+// which people are asked.
 //
-// Decide is pure and the same for all faces. A Desk holds what waits for a
-// person, and what people said for more than one call. Every approval that is
-// asked for is decided exactly once: by a person, by its time, because nobody
+// DecideFor decides by compiled rules, for all faces alike; Hidden tells what is
+// not worth offering. Both are pure. A condition on arguments is read strictly
+// by a rule that allows and broadly by others, and a rule with a flaw denies.
+//
+// A Desk holds what waits for a person, and what people said for more than one
+// call. Every approval that is asked for is decided exactly once: by a person, by its time, because nobody
 // is there, or because its call has ended. Whatever goes wrong denies: there is
 // no way by which an error allows a call.
 //
