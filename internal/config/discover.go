@@ -44,6 +44,7 @@ func Load(o Options) (*Config, []Note, error) {
 	c := Default()
 	c.trace = &trace{places: map[string]place{}}
 	l.files(&c)
+	c.trace.files = l.candidates()
 	c.trace.env = l.env
 	l.settle(&c)
 	if len(l.problems) > 0 {
@@ -110,12 +111,7 @@ func (l *loader) discover() (paths []string, why string) {
 		l.env = l.env.with(f)
 		return []string{l.path(f.vars["MCP_JSON_PATH"])}, " named by " + f.name
 	}
-	user := l.UserDir
-	if user == "" {
-		if dir, err := os.UserConfigDir(); err == nil {
-			user = filepath.Join(dir, "stoa")
-		}
-	}
+	user := l.userDir()
 	for _, dir := range []string{l.Dir, user} {
 		for _, name := range names {
 			path := filepath.Join(dir, name)
@@ -128,6 +124,17 @@ func (l *loader) discover() (paths []string, why string) {
 		}
 	}
 	return nil, ""
+}
+
+// userDir is Stoa's folder in the user's configuration; "" if there is none.
+func (l *loader) userDir() string {
+	if l.UserDir != "" {
+		return l.UserDir
+	}
+	if dir, err := os.UserConfigDir(); err == nil {
+		return filepath.Join(dir, "stoa")
+	}
+	return ""
 }
 
 // workspace is the folder that relative paths in the file start at: its own,

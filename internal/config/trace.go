@@ -10,7 +10,8 @@ import (
 type trace struct {
 	places map[string]place
 	env    environ
-	asked  []asked // modules, in the order they were named
+	asked  []asked  // modules, in the order they were named
+	files  []string // what a Load reads or may read the next time, absolute
 }
 
 // place is the origin of one value: a file, or what else gave it.

@@ -58,11 +58,11 @@ func (h *Hub) build(cfg *config.Config) built {
 		add(modules.Task(h.tasks, h.gateway.Tool))
 	}
 	if f := cfg.Modules.File; f.Enabled {
-		var private []string
+		private := cfg.Private()
 		if h.data != nil {
 			private = append(private, h.data.path)
 		}
-		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, Exclude: private})
+		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, Exclude: private, ExcludeNames: config.PrivateNames()})
 		if err != nil {
 			fail("file", fault.Of(err).Text(), fault.Of(err).Advice())
 		} else {

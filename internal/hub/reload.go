@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/config"
@@ -113,6 +114,9 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 		return differs
 	}
 	p.modules = changed("modules", !reflect.DeepEqual(old.Modules, cfg.Modules))
+	if cfg.Modules.File.Enabled && !slices.Equal(old.Private(), cfg.Private()) {
+		p.modules = true // other files are kept from the file tools
+	}
 	newModels := changed("models", !reflect.DeepEqual(old.Models, cfg.Models))
 	p.session = changed("session", old.Session != cfg.Session)
 	p.limits = changed("limits", old.Limits != cfg.Limits)

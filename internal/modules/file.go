@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,9 +30,16 @@ const (
 type FileOptions struct {
 	// Roots are the folders: nothing outside of them is read or changed.
 	Roots []string
-	// Exclude are files and folders inside of the roots that are treated as
-	// if they were outside: what holds the hub's own secrets.
+	// Exclude are files and folders that are never read, listed or changed,
+	// by any name: the hub's configuration, secrets and data. One that does
+	// not exist cannot be made, and the folders that lead to one stay where
+	// they are.
 	Exclude []string
+	// ExcludeNames are names of files and folders that are treated the same
+	// in every folder, as patterns of path.Match; one that begins with ! is an
+	// exception. Names that a disk may take for one another are the same, such
+	// as .env and .ENV.
+	ExcludeNames []string
 	// ReadOnly leaves out the tools that change something.
 	ReadOnly bool
 	// MaxBytes is the size of the largest file that is written, edited,
@@ -48,6 +56,7 @@ type FileOptions struct {
 // files is what the tools of the file module work with.
 type files struct {
 	opts  FileOptions
+	never *nameSet
 	roots []*root
 	// writing holds back a change of a file while another of the same file
 	// is under way. Files share the stripes by hash.
@@ -76,12 +85,24 @@ func File(opts FileOptions) (*Module, error) {
 	if opts.Timeout <= 0 {
 		opts.Timeout = 20 * time.Second
 	}
-	opts.Exclude = realPaths(opts.Exclude)
+	never, err := newNameSet(opts.ExcludeNames)
+	if err != nil {
+		return nil, err
+	}
 	roots, err := openRoots(opts.Roots)
 	if err != nil {
 		return nil, err
 	}
-	f := &files{opts: opts, roots: roots, seed: maphash.MakeSeed()}
+	f := &files{opts: opts, never: never, roots: roots, seed: maphash.MakeSeed()}
+	f.opts.Exclude = absolute(opts.Exclude)
+	if err := f.checkRoots(); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	for _, r := range roots { // so that hard links to them are known everywhere
+		for _, name := range never.plain {
+			f.opts.Exclude = append(f.opts.Exclude, filepath.Join(r.real, name))
+		}
+	}
 	for i := range f.writing {
 		f.writing[i] = make(chan struct{}, 1)
 	}
@@ -90,20 +111,33 @@ func File(opts FileOptions) (*Module, error) {
 	return m, nil
 }
 
-// realPaths makes paths absolute and free of symbolic links as far as they
-// exist.
-func realPaths(names []string) []string {
+func absolute(names []string) []string {
 	var out []string
 	for _, name := range names {
 		if abs, err := filepath.Abs(name); err == nil {
 			name = abs
 		}
-		if real, err := filepath.EvalSymlinks(name); err == nil {
-			name = real
-		}
 		out = append(out, name)
 	}
 	return out
+}
+
+// checkRoots refuses roots at or inside of what is excluded.
+func (f *files) checkRoots() error {
+	g := f.guard()
+	for _, r := range f.roots {
+		for dir := r.real; ; dir = filepath.Dir(dir) {
+			if info, err := os.Stat(dir); err == nil && g.hides(info) {
+				e := fault.New(fault.Denied, "module file", "root %s: it is in a folder that holds the hub's own data or configuration", r.dir)
+				e.Hint = "Name another folder in modules.file.roots, then reload the config."
+				return e
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 func (f *files) close() error {

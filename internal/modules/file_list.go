@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -160,21 +161,23 @@ func (w *walk) run(ctx context.Context, visit func(p place, below string, info f
 }
 
 func (w *walk) folder(ctx context.Context, p place, below string, level int, visit func(place, string, fs.FileInfo) error) error {
-	names, full, err := w.names(ctx, p)
+	names, folder, full, err := w.names(ctx, p)
 	if err != nil {
 		return err
 	}
+	twins := p.guard.twins(filepath.Join(p.root.real, p.name), names)
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.skip != nil && w.skip(name) {
+		if w.skip != nil && w.skip(name) || p.guard.names.has(name) || p.guard.reserves(folder, []string{name}, false) {
 			continue
 		}
 		at, rel := p.at(name), path.Join(below, name)
+		at.parent = folder
 		// By the root and not by the entry, whose own way may have been changed.
 		info, err := p.fs.Lstat(at.name)
-		if err != nil || p.hides(info) {
+		if err != nil || p.guard.hides(info) || sameAsAny(info, twins) {
 			continue // it is gone, or as good as
 		}
 		if err := visit(at, rel, info); err != nil {
@@ -196,14 +199,17 @@ func (w *walk) folder(ctx context.Context, p place, below string, level int, vis
 	return nil
 }
 
-// names reads a folder; full says that there are more names than may be
-// visited.
-func (w *walk) names(ctx context.Context, p place) (names []string, full bool, err error) {
+// names reads a folder and says which it was; full says that there are more
+// names than may be visited.
+func (w *walk) names(ctx context.Context, p place) (names []string, folder fs.FileInfo, full bool, err error) {
 	dir, err := openFolder(p)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	defer dir.Close()
+	if folder, err = dir.Stat(); err == nil && p.name != "." && p.guard.hides(folder) {
+		err = errHidden
+	}
 	for err == nil && !full {
 		var some []string
 		some, err = dir.Readdirnames(1024)
@@ -211,19 +217,24 @@ func (w *walk) names(ctx context.Context, p place) (names []string, full bool, e
 		w.visited += len(some)
 		full = w.visited > maxVisited
 		if ctx.Err() != nil {
-			return nil, false, ctx.Err()
+			return nil, nil, false, ctx.Err()
 		}
 	}
 	if err != nil && err != io.EOF {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	slices.Sort(names)
-	return names, full, nil
+	return names, folder, full, nil
 }
 
 // openFolder opens a folder and nothing else.
 func openFolder(p place) (*os.File, error) {
-	return p.fs.OpenFile(p.name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	dir, err := p.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	return dir.open(os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NONBLOCK)
 }
 
 type infoArgs struct {

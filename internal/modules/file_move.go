@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,11 +40,11 @@ type moveArgs struct {
 }
 
 func (f *files) move(ctx context.Context, a moveArgs) (any, error) {
-	from, err := f.findEntry(a.From)
+	from, err := f.findEntry(ctx, a.From)
 	if err != nil {
 		return nil, err
 	}
-	to, err := f.findEntry(a.To)
+	to, err := f.findTarget(a.To)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +61,7 @@ func (f *files) move(ctx context.Context, a moveArgs) (any, error) {
 		return nil, f.fail("move", to, err)
 	}
 	if a.Parents {
-		if err := to.fs.MkdirAll(path.Dir(to.name), 0o777); err != nil {
+		if err := f.makeParents(&to); err != nil {
 			return nil, f.fail("make the folders", to, err)
 		}
 	}
@@ -79,36 +77,78 @@ func (f *files) move(ctx context.Context, a moveArgs) (any, error) {
 }
 
 // findEntry finds what a path itself names, which must not be a root, nor have
-// one or what is excluded in it.
-func (f *files) findEntry(given string) (place, error) {
+// one or what is excluded in it, nor lead there.
+func (f *files) findEntry(ctx context.Context, given string) (place, error) {
 	p, err := f.find(given, false)
-	if err == nil && (p.name == "." || f.holds(p)) {
-		e := fault.New(fault.Denied, given, "a root, or a folder with something in it that must stay, is neither moved nor removed")
-		e.Hint = "Name what is inside of it."
-		return p, e
+	if err != nil {
+		return p, err
 	}
-	return p, err
+	info, err := p.fs.Lstat(p.name)
+	if p.name == "." || err == nil && f.leads(p, info) {
+		return p, mustStay(given)
+	}
+	if err != nil || !info.IsDir() {
+		return p, nil // who uses it will see that it is missing
+	}
+	dir, err := p.enter()
+	if err == nil {
+		err = p.guard.scan(ctx, dir.root, dir.base, 0)
+		dir.close()
+	}
+	if errors.Is(err, errHidden) {
+		return p, mustStay(given)
+	}
+	return p, f.fail("look into", p, err)
 }
 
-// holds reports whether a root or what is excluded is at or below p.
-func (f *files) holds(p place) bool {
-	info, err := p.fs.Lstat(p.name)
-	if err != nil || !info.IsDir() {
-		return false
+// findTarget finds where something may be moved to. At and above what is
+// excluded nothing may come to be: with a folder, all that is in it would.
+func (f *files) findTarget(given string) (place, error) {
+	p, err := f.find(given, false)
+	if err != nil {
+		return p, err
 	}
-	stays := slices.Clone(f.opts.Exclude)
+	if info, err := p.fs.Lstat(p.name); p.name == "." || err == nil && f.leads(p, info) {
+		return p, mustStay(given)
+	}
+	names := elements(p.name)
+	for i := range names {
+		info, err := p.fs.Lstat(path.Join(append([]string{"."}, names[:i]...)...))
+		if err != nil {
+			break
+		}
+		if p.guard.reserves(info, names[i:], true) {
+			return p, private(given)
+		}
+	}
+	return p, nil
+}
+
+func mustStay(given string) error {
+	e := fault.New(fault.Denied, given, "it is a root, or it holds or leads to one or to a part of the hub's configuration, secrets or data: it is neither moved, replaced nor removed")
+	e.Hint = "Name the files in it that are meant, one by one."
+	return e
+}
+
+// leads reports whether a root or what is excluded is at or below a folder, or
+// is reached through a symbolic link.
+func (f *files) leads(p place, info fs.FileInfo) bool {
+	if p.guard.leads(info) {
+		return true
+	}
+	seen := stats{}
 	for _, r := range f.roots {
-		stays = append(stays, r.real)
-	}
-	for _, name := range stays {
-		for name != "/" && name != "." {
-			if above, err := os.Stat(name); err == nil && os.SameFile(above, info) {
-				return true
-			}
-			name = filepath.Dir(name)
+		if e := seen.trail(r.dir); sameAsAny(info, e.self) || sameAsAny(info, e.way) {
+			return true
 		}
 	}
 	return false
+}
+
+func tooDeep(name string) error {
+	e := fault.New(fault.Limit, strings.ToValidUTF8(name, "�"), "folders are nested deeper than %d", maxDepth)
+	e.Hint = "Move or remove the inner ones first."
+	return e
 }
 
 // free checks that something may come to be at a place.
@@ -140,22 +180,32 @@ func (f *files) free(from, to place, info fs.FileInfo, overwrite bool) error {
 // new name before it loses the old one, since a link, unlike a rename, fails if
 // somebody else took the name meanwhile.
 func rename(from, to place, info fs.FileInfo, overwrite bool) error {
+	old, err := from.enter()
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	target, err := to.enter()
+	if err != nil {
+		return err
+	}
+	defer target.close()
 	if !overwrite && info.Mode().IsRegular() {
-		err := from.fs.Link(from.name, to.name)
+		err := old.link(target)
 		if err == nil {
-			return from.fs.Remove(from.name)
+			return old.root.Remove(old.base)
 		}
 		if !noLinks(err) && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if there, lerr := to.fs.Lstat(to.name); lerr == nil && !os.SameFile(there, info) {
+		if there, lerr := target.root.Lstat(target.base); lerr == nil && !os.SameFile(there, info) {
 			return fs.ErrExist
 		}
 	}
-	if there, err := to.fs.Lstat(to.name); err == nil && overwrite && os.SameFile(there, info) {
-		return from.fs.Remove(from.name) // a rename between two names of one file does nothing
+	if there, err := target.root.Lstat(target.base); err == nil && overwrite && os.SameFile(there, info) {
+		return old.root.Remove(old.base) // a rename between two names of one file does nothing
 	}
-	return from.fs.Rename(from.name, to.name)
+	return old.rename(target)
 }
 
 // carry moves a file to another root: it is there as a whole before it is
@@ -182,7 +232,17 @@ func (f *files) carry(ctx context.Context, from, to place, info fs.FileInfo, ove
 	if now, err := from.fs.Lstat(from.name); err != nil || !unchanged(now, opened) {
 		return conflict(from.given, "the file was changed by somebody else meanwhile; it was copied and not removed")
 	}
-	return from.fs.Remove(from.name)
+	return removeOne(from)
+}
+
+// removeOne removes a file, a symbolic link or an empty folder.
+func removeOne(p place) error {
+	dir, err := p.enter()
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	return dir.root.Remove(dir.base)
 }
 
 type removeArgs struct {
@@ -191,7 +251,7 @@ type removeArgs struct {
 }
 
 func (f *files) remove(ctx context.Context, a removeArgs) (any, error) {
-	p, err := f.findEntry(a.Path)
+	p, err := f.findEntry(ctx, a.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +268,7 @@ func (f *files) remove(ctx context.Context, a removeArgs) (any, error) {
 	if a.Recursive && info.IsDir() {
 		removed, err = f.removeTree(ctx, p)
 	} else {
-		err = p.fs.Remove(p.name)
+		err = removeOne(p)
 	}
 	if err != nil {
 		return nil, f.fail("remove", p, err)
@@ -219,13 +279,13 @@ func (f *files) remove(ctx context.Context, a removeArgs) (any, error) {
 // removeTree removes a folder and what is in it. If it does not come to its
 // end, the error says how much is gone.
 func (f *files) removeTree(ctx context.Context, p place) (int, error) {
-	dir, err := p.fs.OpenRoot(path.Dir(p.name))
+	dir, err := p.enter()
 	if err != nil {
 		return 0, err
 	}
-	defer dir.Close()
+	defer dir.close()
 	removed := 0
-	err = removeAll(ctx, dir, path.Base(p.name), 0, &removed)
+	err = p.guard.removeAll(ctx, dir.root, dir.base, 0, &removed)
 	if err == nil || removed == 0 {
 		return removed, err
 	}
@@ -243,8 +303,11 @@ func plural(n int, one, many string) string {
 
 // removeAll opens each folder as a root of its own: if somebody puts a link in
 // its place, nothing outside of the folder above is removed.
-func removeAll(ctx context.Context, dir *os.Root, name string, depth int, removed *int) error {
+func (g *guard) removeAll(ctx context.Context, dir *os.Root, name string, depth int, removed *int) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := g.allows(dir, name); err != nil {
 		return err
 	}
 	err := dir.Remove(name)
@@ -256,15 +319,13 @@ func removeAll(ctx context.Context, dir *os.Root, name string, depth int, remove
 		return err
 	}
 	if depth == maxDepth {
-		e := fault.New(fault.Limit, name, "folders are nested deeper than %d", maxDepth)
-		e.Hint = "Remove the inner ones first."
-		return e
+		return tooDeep(name)
 	}
 	sub, err := dir.OpenRoot(name)
 	if err != nil {
 		return err
 	}
-	err = removeEntries(ctx, sub, depth, removed)
+	err = g.removeEntries(ctx, sub, depth, removed)
 	if err = errors.Join(err, sub.Close()); err != nil {
 		return err
 	}
@@ -275,7 +336,7 @@ func removeAll(ctx context.Context, dir *os.Root, name string, depth int, remove
 	return nil
 }
 
-func removeEntries(ctx context.Context, dir *os.Root, depth int, removed *int) error {
+func (g *guard) removeEntries(ctx context.Context, dir *os.Root, depth int, removed *int) error {
 	for {
 		// From the beginning each time: what was read may be gone.
 		d, err := dir.Open(".")
@@ -291,7 +352,7 @@ func removeEntries(ctx context.Context, dir *os.Root, depth int, removed *int) e
 			return err
 		}
 		for _, name := range names {
-			if err := removeAll(ctx, dir, name, depth+1, removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := g.removeAll(ctx, dir, name, depth+1, removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}

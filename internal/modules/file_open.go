@@ -18,6 +18,7 @@ var (
 	errEscapes = errors.New("path escapes from the root")
 	errLinks   = errors.New("too many symbolic links")
 	errHidden  = errors.New("it is excluded")
+	errMoved   = errors.New("it is not what was checked any more")
 )
 
 // escapes reports whether os.Root refused to leave the root. Its error has no
@@ -60,7 +61,7 @@ var refusals = []struct {
 	{[]error{syscall.ENAMETOOLONG}, fault.InvalidArguments, "the name is too long", "Use a shorter one."},
 	{[]error{syscall.ELOOP, errLinks}, fault.InvalidArguments, "there are too many symbolic links on the way", "Name the file itself."},
 	{[]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, fault.Limit, "there is no room for it; what was there is unchanged", "Make room on the disk, then call again."},
-	{[]error{os.ErrClosed}, fault.Unreachable, "the folder was replaced during the call", "Call again."},
+	{[]error{os.ErrClosed, errMoved}, fault.Unreachable, "the file or its folder was replaced during the call", "Call again."},
 }
 
 // fail says what could not be done to p, in words that tell nothing of what is
@@ -71,6 +72,9 @@ func (f *files) fail(doing string, p place, err error) error {
 	}
 	if _, ok := errors.AsType[*fault.Error](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
+	}
+	if errors.Is(err, errHidden) {
+		return private(p.given)
 	}
 	if escapes(err) {
 		e := fault.New(fault.Denied, p.given, "a symbolic link on the way leads out of the folder %s", p.root.label)
@@ -112,6 +116,8 @@ func notRegular(p place, mode fs.FileMode) error {
 		return nil
 	case mode.IsDir():
 		return syscall.EISDIR
+	case mode&fs.ModeSymlink != 0: // those that were there were followed
+		return errMoved
 	}
 	e := fault.New(fault.InvalidArguments, p.given, "it is neither a file nor a folder but a pipe, socket or device")
 	e.Hint = "Name a file."
@@ -120,7 +126,12 @@ func notRegular(p place, mode fs.FileMode) error {
 
 // openRegular opens a file to be read.
 func openRegular(p place) (*os.File, fs.FileInfo, error) {
-	info, err := p.fs.Stat(p.name)
+	dir, err := p.enter()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dir.close()
+	info, err := dir.root.Lstat(dir.base)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,12 +139,15 @@ func openRegular(p place) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	// What it is may change meanwhile: the flag keeps a pipe from blocking.
-	file, err := p.fs.OpenFile(p.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := dir.open(os.O_RDONLY | syscall.O_NONBLOCK)
 	if err != nil {
 		return nil, nil, err
 	}
 	if info, err = file.Stat(); err == nil {
 		err = notRegular(p, info.Mode())
+	}
+	if err == nil && p.guard.hides(info) {
+		err = errHidden
 	}
 	if err != nil {
 		file.Close()

@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -226,30 +225,10 @@ type place struct {
 	name  string // "." is the root itself
 	given string // what the caller wrote, for messages
 	short string // how a caller can write it
-	// hidden is what is inside of the root and treated as if it was not.
-	hidden []fs.FileInfo
-}
-
-// hides reports whether something is excluded. It goes by what the thing is,
-// since a disk may take several names for one.
-func (p place) hides(info fs.FileInfo) bool {
-	for _, h := range p.hidden {
-		if os.SameFile(h, info) {
-			return true
-		}
-	}
-	return false
-}
-
-// hidden looks at what is excluded, which may have been replaced.
-func (f *files) hidden() []fs.FileInfo {
-	var out []fs.FileInfo
-	for _, name := range f.opts.Exclude {
-		if info, err := os.Stat(name); err == nil {
-			out = append(out, info)
-		}
-	}
-	return out
+	// parent is the folder it is in, as it was when the name was checked; nil
+	// if that did not exist.
+	parent fs.FileInfo
+	guard  *guard
 }
 
 // at returns the place of a name below p.
@@ -273,13 +252,14 @@ func (f *files) find(given string, follow bool) (place, error) {
 		e.Hint = "Begin the path with one of: " + f.labels() + "."
 		return place{}, e
 	}
-	p := place{root: r, given: given, hidden: f.hidden()}
+	p := place{root: r, given: given, guard: f.guard()}
 	if p.fs, err = r.open(); err != nil {
 		return place{}, err
 	}
-	if p.name, err = p.resolve(name, follow); errors.Is(err, errHidden) {
-		return place{}, f.outside(given)
-	} else if err != nil {
+	if p.name, err = p.resolve(name, follow); err == nil {
+		err = p.check()
+	}
+	if err != nil {
 		return place{}, f.fail("find", p, err)
 	}
 	p.short = p.name
@@ -309,6 +289,9 @@ func (p place) resolve(name string, follow bool) (string, error) {
 		case part == "..":
 			done = done[:len(done)-1]
 			continue
+		}
+		if p.guard.names.has(part) {
+			return "", errHidden
 		}
 		at := path.Join(append(done[:len(done):len(done)], part)...)
 		var target string
@@ -341,13 +324,43 @@ func (p place) resolve(name string, follow bool) (string, error) {
 	return path.Join(append([]string{"."}, done...)...), nil
 }
 
+// check refuses a name without symbolic links that is excluded, and remembers
+// the folder it is in.
+func (p *place) check() error {
+	names := elements(p.name)
+	info, err := p.fs.Lstat(".")
+	for i := range names {
+		if err != nil {
+			return nil // os.Root will say why, or the folder is to be made
+		}
+		if p.guard.reserves(info, names[i:], false) {
+			return errHidden
+		}
+		if i == len(names)-1 {
+			break
+		}
+		info, err = p.fs.Lstat(path.Join(names[:i+1]...))
+	}
+	if err != nil {
+		return nil
+	}
+	p.parent = info
+	if info, err = p.fs.Lstat(p.name); err == nil && info.Mode().IsRegular() {
+		folder := filepath.Join(p.root.real, path.Dir(p.name))
+		if sameAsAny(info, p.guard.twins(folder, p.guard.names.plainNames())) {
+			return errHidden
+		}
+	}
+	return nil
+}
+
 // look returns where a symbolic link leads, if it is one and is to be followed.
 func (p place) look(name string, follow bool) (target string, err error) {
 	info, err := p.fs.Lstat(name)
 	switch {
 	case err != nil:
 		return "", err
-	case p.hides(info):
+	case p.guard.hides(info):
 		return "", errHidden
 	case follow && info.Mode()&fs.ModeSymlink != 0:
 		return p.fs.Readlink(name)

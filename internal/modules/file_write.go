@@ -78,7 +78,7 @@ func (f *files) write(ctx context.Context, a writeArgs) (any, error) {
 		}
 	}
 	if a.Parents {
-		if err := p.fs.MkdirAll(path.Dir(p.name), 0o777); err != nil {
+		if err := f.makeParents(&p); err != nil {
 			return nil, f.fail("make the folders", p, err)
 		}
 	}
@@ -86,6 +86,22 @@ func (f *files) write(ctx context.Context, a writeArgs) (any, error) {
 		return nil, f.fail("write", p, err)
 	}
 	return written{Path: p.short, Size: len(content), Hash: hashOf(content), Created: old.info == nil}, nil
+}
+
+// makeParents makes the folders that lead to p. What is in them now was not
+// looked at before, so p is checked again.
+func (f *files) makeParents(p *place) error {
+	if err := p.fs.MkdirAll(path.Dir(p.name), 0o777); err != nil || p.parent != nil {
+		return err
+	}
+	now, err := p.resolve(p.name, false)
+	if err == nil && now != p.name {
+		err = errMoved
+	}
+	if err != nil {
+		return err
+	}
+	return p.check()
 }
 
 // former is what is there before a write.
@@ -149,7 +165,12 @@ func conflict(given, text string) error {
 // writable refuses a file that the hub's user may not write to: replacing it
 // would need no right to the file itself.
 func writable(p place) error {
-	file, err := p.fs.OpenFile(p.name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	dir, err := p.enter()
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	file, err := dir.open(os.O_WRONLY | syscall.O_NONBLOCK)
 	if errors.Is(err, syscall.ETXTBSY) {
 		return nil // a program that runs keeps its old content
 	}
@@ -178,11 +199,12 @@ func bytesOf(b []byte) func(io.Writer) error {
 // leaves what was there.
 func (f *files) replace(ctx context.Context, p place, c change, body func(io.Writer) error) error {
 	// The folder is held, so that all of it happens in the same one.
-	dir, err := p.fs.OpenRoot(path.Dir(p.name))
+	held, err := p.enter()
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer held.close()
+	dir := held.root
 	perm := fs.FileMode(0o666)
 	if c.info != nil {
 		perm = 0o600 // nobody else reads it before it has the rights of the old one
@@ -206,7 +228,7 @@ func (f *files) replace(ctx context.Context, p place, c change, body func(io.Wri
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.name(dir, temp, path.Base(p.name), p.given); err != nil {
+	if err := c.name(dir, temp, held.base, p.given); err != nil {
 		return err
 	}
 	return syncFolder(dir)
