@@ -323,7 +323,7 @@ func (g *guard) allows(dir *os.Root, name string) (fs.FileInfo, error) {
 
 // private refuses a path that is excluded, whether or not there is something.
 func private(given string) error {
-	e := fault.New(fault.Denied, given, "it is part of the hub's configuration, secrets or data, which the file tools never touch")
-	e.Hint = "Tell the person what to change there; only they can edit it themselves."
+	e := fault.New(fault.Denied, given, "it is part of the hub's configuration, secrets or data, which file tools cannot read or change")
+	e.Hint = "Ask the person to edit it themselves, and say what to change."
 	return e
 }
