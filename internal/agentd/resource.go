@@ -30,6 +30,7 @@ type resource struct {
 	definition []byte
 	address    *address
 	root       string   // of a file with variables: what cannot be left
+	private    []string // files that variables cannot lead to
 	file       template // nil where a command gives the contents
 	limit      int
 	command    *command
@@ -65,6 +66,7 @@ func (c *compiler) resource(m *config.ManifestResource, others []*resource) *res
 	}
 	if m.File != "" {
 		r.setFile(c.template(path+"/file", m.File, r.address.names))
+		r.private = []string{c.m.File, filepath.Join(filepath.Dir(c.m.File), ".env")}
 	} else {
 		r.command = c.command(path, &m.Exec, r.address.names)
 	}
@@ -160,7 +162,19 @@ func (a *Agent) read(ctx context.Context, req *mcp.Request) (mcp.Response, error
 	return answer(req, append(out, "}]}"...))
 }
 
-// readFile reads a file. Variables cannot lead out of the folder before them.
+// isPrivate reports whether a file is the manifest or its variables, by
+// whatever name it was opened.
+func (r *resource) isPrivate(opened os.FileInfo) bool {
+	for _, name := range r.private {
+		if info, err := os.Stat(name); err == nil && os.SameFile(info, opened) {
+			return true
+		}
+	}
+	return false
+}
+
+// readFile reads a file. Variables cannot lead out of the folder before them,
+// nor to the manifest and its variables.
 func (r *resource) readFile(uri string, vars map[string]string) ([]byte, error) {
 	const how = os.O_RDONLY | syscall.O_NONBLOCK // a pipe must not make us wait
 	name, _ := r.file.fill(asValues(vars))
@@ -181,7 +195,7 @@ func (r *resource) readFile(uri string, vars map[string]string) ([]byte, error) 
 	if err == nil {
 		defer f.Close()
 		var st os.FileInfo
-		if st, err = f.Stat(); err == nil && !st.Mode().IsRegular() {
+		if st, err = f.Stat(); err == nil && (!st.Mode().IsRegular() || r.root != "" && r.isPrivate(st)) {
 			return nil, unknownResource(uri)
 		}
 	}

@@ -24,6 +24,9 @@ resources:
   any:
     uri: desk://any/{name}/of/{kind}
     file: notes/{{name}}.{{kind}}
+  beside:
+    uri: desk://beside/{name}
+    file: ./{{name}}
   kernel:
     uri: desk://kernel
     command: [uname]
@@ -48,6 +51,10 @@ func TestResources(t *testing.T) {
 	if err := os.Symlink("../secret.md", s.path("notes/out.md")); err != nil {
 		t.Fatal(err)
 	}
+	s.write(".env", "KEY=sesame")
+	if err := os.Link(s.path(".env"), s.path("notes/hard.md")); err != nil {
+		t.Fatal(err)
+	}
 	if err := syscall.Mkfifo(s.path("notes/pipe.md"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +68,16 @@ func TestResources(t *testing.T) {
 			"desk://say/-n%20%C3%A9":    `"text":"<-n é>"`,
 			"desk://bytes":              `"mimeType":"image/png","blob":"/wA="`,
 			"desk://kernel":             `"text":"`,
+			"desk://beside/readme.md":   `"text":"hello"`,
 			// Everything that cannot be read is simply not there.
 			"desk://notes/A":                ``,
 			"desk://notes/none":             ``,
 			"desk://notes/..%2Fsecret":      ``,
 			"desk://notes/out":              ``,
 			"desk://notes/pipe":             ``,
+			"desk://notes/hard":             ``,
+			"desk://beside/.env":            ``,
+			"desk://beside/agent.yaml":      ``,
 			"desk://notes/a/b":              ``,
 			"desk://notes/":                 ``,
 			"desk://any/..%2Fsecret/of/md":  ``,

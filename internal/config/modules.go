@@ -113,7 +113,7 @@ func moduleFields() []field[Modules] {
 func fileModuleField() field[Modules] {
 	table := []field[FileModule]{
 		boolField("enabled", "False offers none of its tools; left out, they are offered where there are `roots`.", func(m *FileModule) *bool { return &m.Enabled }),
-		textsField("roots", "The folders whose files the tools may use. Without any, the module is off."+pathDoc, asPath, true, func(m *FileModule) *[]string { return &m.Roots }, nil),
+		textsField("roots", "The folders whose files the tools may use. Without any, the module is off. The hub's configuration, `.env` files, manifests, the data folder and the files of keys and tokens are out of reach wherever they are; see [sessions.md](sessions.md#files)."+pathDoc, asPath, true, func(m *FileModule) *[]string { return &m.Roots }, nil),
 		boolField("readOnly", "Offer only tools that change nothing.", func(m *FileModule) *bool { return &m.ReadOnly }),
 	}
 	f := objectField("file", "Tools that work with files.", func(m *Modules) *FileModule { return &m.File }, table)

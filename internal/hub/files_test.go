@@ -87,3 +87,30 @@ func TestFileToolsLeaveTheConfiguration(t *testing.T) {
 		t.Errorf("%s %v", b, err)
 	}
 }
+
+// Every built-in tool says of itself what a decision may rest on.
+func TestBuiltInToolsAreAnnotated(t *testing.T) {
+	h := hubtest.New(t, hubtest.Modules(), hubtest.Config(func(c *config.Config) {
+		c.Modules.File = config.FileModule{Enabled: true, Roots: []string{t.TempDir()}}
+	}))
+	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
+	var listed struct {
+		Tools []struct {
+			Name        string
+			Annotations map[string]any
+		}
+	}
+	if err := json.Unmarshal(c.Call("tools/list", `{}`).Result, &listed); err != nil || len(listed.Tools) < 15 {
+		t.Fatalf("%v: %d tools", err, len(listed.Tools))
+	}
+	for _, tool := range listed.Tools {
+		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
+			if _, ok := tool.Annotations[hint].(bool); !ok {
+				t.Errorf("%s has no %s: %v", tool.Name, hint, tool.Annotations)
+			}
+		}
+		if tool.Annotations["readOnlyHint"] == true && tool.Annotations["destructiveHint"] == true {
+			t.Errorf("%s: %v", tool.Name, tool.Annotations)
+		}
+	}
+}

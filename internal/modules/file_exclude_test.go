@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -263,5 +264,31 @@ func TestFoldersSwappedMeanwhile(t *testing.T) {
 		if got := content(t, dir, name); got != secret {
 			t.Errorf("%s was changed to %q", name, got)
 		}
+	}
+}
+
+// Whoever decides by annotations is told the truth of every tool.
+func TestFileAnnotations(t *testing.T) {
+	type hints struct{ ReadOnly, Destructive, Idempotent, OpenWorld *bool }
+	var listed struct {
+		Tools []struct {
+			Name        string
+			Annotations struct{ ReadOnlyHint, DestructiveHint, IdempotentHint, OpenWorldHint *bool }
+		}
+	}
+	if err := json.Unmarshal(in(t, t.TempDir()).offer.Load().listed, &listed); err != nil {
+		t.Fatal(err)
+	}
+	yes, no := true, false
+	reads, changes := hints{&yes, &no, &yes, &no}, hints{&no, &yes, &no, &no}
+	want := map[string]hints{"file_list": reads, "file_read": reads, "file_search": reads, "file_info": reads,
+		"file_write": changes, "file_edit": changes, "file_move": changes, "file_remove": changes}
+	got := map[string]hints{}
+	for _, tool := range listed.Tools {
+		a := tool.Annotations
+		got[tool.Name] = hints{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
