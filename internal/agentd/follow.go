@@ -152,7 +152,7 @@ func (a *Agent) updated(files map[string]bool) {
 	a.watch.mu.Unlock()
 	for uri, path := range all {
 		if files[path] {
-			a.audience.Updated(uri, append(wire.AppendString([]byte(`{"uri":`), uri), '}'))
+			a.audience.Updated(uri, append(wire.AppendString([]byte(`{"uri":`), uri), '}'), nil)
 		}
 	}
 }

@@ -119,7 +119,7 @@ var layers = map[string]int{
 	"internal/call": domain, "internal/policy": domain, "internal/catalog": domain, "internal/upstream": domain, "internal/session": domain,
 	"internal/plan": domain, "internal/incident": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain, "internal/sample": domain,
 	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/store": foundation,
-	"internal/event": foundation, "internal/exchange": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/config": foundation,
+	"internal/event": foundation, "internal/exchange": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/actor": foundation, "internal/config": foundation,
 	"internal/obs": foundation, "internal/envelope": foundation, "internal/seal": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/cert": foundation, "internal/pace": foundation,
 }
 
@@ -137,8 +137,10 @@ var inside = map[string][]string{
 	// upstream knows of.
 	"internal/upstream": {"internal/catalog", "internal/task"},
 
-	// Who asks is part of a request, and a principal is what auth calls it.
-	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth"},
+	// Who asks is part of a request: an actor, which is a principal and those who
+	// act for it.
+	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
+	"internal/actor":    {"internal/auth"},
 	"internal/schema":   {"internal/wire", "internal/fault", "internal/spell"},
 	"internal/auth":     {"internal/fault", "internal/secret"},
 	"internal/envelope": {"internal/wire", "internal/fault"},

@@ -61,7 +61,7 @@ func TestNextHubIsToldOfTheClient(t *testing.T) {
 		t.Errorf("a subscription that was ended was made %d times", n)
 	}
 	// What happens at the new hub is heard.
-	p.oracle.audience.Updated("note://kept", []byte(`{"uri":"note://kept","fresh":true}`))
+	p.oracle.audience.Updated("note://kept", []byte(`{"uri":"note://kept","fresh":true}`), nil)
 	c.hear("notifications/resources/updated", `"fresh":true`)
 	c.end()
 	for id, n := range c.answers() {
@@ -149,7 +149,7 @@ func TestSubscriptionGoesOn(t *testing.T) {
 			p.open()
 			c.hear("notifications/tools/list_changed", `"io.modelcontextprotocol/subscriptionId":"sub"`)
 			await.Until(t, "the next hub tells what happens", func() bool {
-				p.oracle.audience.Updated("note://one", []byte(`{"uri":"note://one","fresh":true}`))
+				p.oracle.audience.Updated("note://one", []byte(`{"uri":"note://one","fresh":true}`), nil)
 				return c.count(`"fresh":true`) > 0
 			})
 			if n := c.count("acknowledged"); n != 1 {

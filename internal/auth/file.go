@@ -84,10 +84,10 @@ func (s *snapshot) read(path string) error {
 	s.tokens, s.byHash = content.Tokens, make(map[[sha256.Size]byte]*known, len(content.Tokens))
 	for i, one := range content.Tokens {
 		hash, err := hex.DecodeString(one.Hash)
-		if err != nil || len(hash) != sha256.Size || !nameForm.MatchString(one.Name) || one.Name == LocalName || one.Scopes.Check() != nil {
+		if err != nil || len(hash) != sha256.Size || !nameForm.MatchString(one.Name) || one.Name == LocalName || one.Scopes.Check() != nil || one.Rights.Check() != nil {
 			return damaged(fmt.Errorf("token %d is incomplete", i+1))
 		}
-		s.byHash[[sha256.Size]byte(hash)] = &known{&Principal{Name: one.Name, Scopes: one.Scopes.clone()}, one.Expires}
+		s.byHash[[sha256.Size]byte(hash)] = &known{one.principal(), one.Expires}
 	}
 	return nil
 }

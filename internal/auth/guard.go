@@ -27,6 +27,10 @@ type Options struct {
 	Now      func() time.Time // the clock; nil means time.Now
 }
 
+// HeaderRights is by which a client says that it wants to be let in by its token
+// and nothing more: none of the rights that come with the token are needed.
+const HeaderRights = "Stoa-Rights"
+
 // Guard stands before the handlers of one listener. It refuses requests that
 // were made under a foreign name or by a foreign page, which is how web sites
 // reach servers on the visitor's machine, and finds out who is asking.
@@ -95,6 +99,9 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 		who, token := g.identify(w, r, require)
 		if who == nil {
 			return
+		}
+		if r.Header.Get(HeaderRights) != "" {
+			who = who.WithoutRights() // whatever it says: nobody can ask for more
 		}
 		if token != "" {
 			var leave func()

@@ -36,8 +36,14 @@ type Token struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
 	Scopes  Scopes    `json:"scopes"`
+	Rights  Rights    `json:"rights,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero means never
+}
+
+// principal is who comes with the token.
+func (t *Token) principal() *Principal {
+	return &Principal{Name: t.Name, Scopes: t.Scopes.clone(), Via: ViaToken, Rights: slices.Clone(t.Rights)}
 }
 
 // ErrNoToken is the answer of Revoke where nothing matches.
@@ -111,7 +117,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 // Create makes a token and returns it with the secret, which is not kept and
 // cannot be shown again. A ttl of zero means that it does not expire.
-func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration) (Token, string, error) {
+func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration, rights ...Right) (Token, string, error) {
 	fail := func(err error) (Token, string, error) {
 		return Token{}, "", fmt.Errorf("create token %q: %w", name, err)
 	}
@@ -124,12 +130,15 @@ func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration) (Token, s
 	if err := scopes.Check(); err != nil {
 		return fail(err)
 	}
+	if err := Rights(rights).Check(); err != nil {
+		return fail(err)
+	}
 	if ttl < 0 {
 		return fail(fmt.Errorf("it would have expired %s ago: give a time to live above zero, or none", -ttl))
 	}
 	secret := newSecret()
 	now := t.now().UTC().Truncate(time.Second)
-	tok := Token{ID: newID(), Name: name, Scopes: scopes.clone(), Created: now}
+	tok := Token{ID: newID(), Name: name, Scopes: scopes.clone(), Rights: slices.Clone(rights), Created: now}
 	if ttl > 0 {
 		tok.Expires = t.now().UTC().Add(ttl)
 	}
@@ -161,6 +170,21 @@ func (t *Tokens) List() ([]Token, error) {
 		out[i].Scopes = one.Scopes.clone()
 	}
 	return out, nil
+}
+
+// Named returns the principal of the token of that name, or nil if there is
+// none that is valid now.
+func (t *Tokens) Named(name string) (*Principal, error) {
+	s := t.refresh()
+	if s.err != nil {
+		return nil, s.err
+	}
+	for i := range s.tokens {
+		if one := &s.tokens[i].Token; one.Name == name && (one.Expires.IsZero() || t.now().Before(one.Expires)) {
+			return one.principal(), nil
+		}
+	}
+	return nil, nil
 }
 
 // Revoke removes the token with that id or name, or returns ErrNoToken.

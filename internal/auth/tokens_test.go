@@ -75,7 +75,7 @@ func TestTokensLifeCycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&Principal{"ci", Scopes{"git*", "files"}}, who); d != "" {
+	if d := cmp.Diff(&Principal{Name: "ci", Scopes: Scopes{"git*", "files"}, Via: ViaToken}, who); d != "" {
 		t.Fatal(d)
 	}
 	b, err := os.ReadFile(path)

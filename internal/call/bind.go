@@ -3,6 +3,7 @@ package call
 import (
 	"encoding/json"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/session"
@@ -12,7 +13,7 @@ import (
 // it is not empty, else the one that the request names, else that of its
 // connection. It returns nil if there is none of these.
 func Bind(r *session.Registry, c *mcp.Client, name string) (*session.Session, error) {
-	b := session.Binding{Principal: c.Principal.Name, Name: name, Connection: c.Connection}
+	b := session.Binding{Principal: c.Actor.Name(), Name: name, Connection: c.Connection}
 	if name == "" && c.Connection != "" {
 		b.Client = remember(c)
 	}
@@ -45,5 +46,5 @@ func Recall(r *session.Registry, who *auth.Principal, connection string) *mcp.Cl
 	if s.Client() == nil || json.Unmarshal(s.Client(), &m) != nil || mcp.EraOf(m.Version) != mcp.Legacy {
 		return nil
 	}
-	return &mcp.Client{Era: mcp.Legacy, Version: m.Version, Info: m.Info, Capabilities: m.Capabilities, Connection: connection, Principal: who}
+	return &mcp.Client{Era: mcp.Legacy, Version: m.Version, Info: m.Info, Capabilities: m.Capabilities, Connection: connection, Actor: actor.New(actor.HTTP, who)}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // blame puts a call that failed into the book.
-func (d *Door) blame(c *Call, t *tooled, tool, kind string, resp mcp.Response, err error, took time.Duration) {
+func (d *Door) blame(c *Call, t *toolCall, tool, kind string, resp mcp.Response, err error, took time.Duration) {
 	if kind == fault.Cancelled.String() {
 		return // the caller's wish
 	}
@@ -59,14 +59,14 @@ func (d *Door) Refused(ctx context.Context, req *mcp.Request, err error) {
 		d.metrics.Call("", method, kind, 0)
 	}
 	if level := levelOf(kind); d.log != nil && d.log.Enabled(ctx, level) {
-		d.log.LogAttrs(ctx, level, "request refused", append(Attrs(req), slog.String(obs.KeyAction, req.Method), slog.String(obs.KeyKind, kind), slog.Any(obs.KeyErr, err))...)
+		d.log.LogAttrs(ctx, level, "request refused", append(Attrs(req), slog.String(obs.KeyAction, req.Method), slog.String(obs.KeyKind, kind), slog.String(obs.KeyPrincipal, req.Client.Actor.Name()), slog.Any(obs.KeyErr, err))...)
 	}
 	if d.book == nil {
 		return
 	}
 	d.book.Tell(incident.Key{Code: strings.ToUpper(kind), Tool: method}, func() incident.Error {
 		e := incident.Error{ErrorType: incident.ToolExecution, Severity: severity(kind), Source: "call", Context: map[string]string{
-			"operation": method, "kind": kind, "session": cmp.Or(req.Session, req.Client.Connection), "principal": req.Client.Principal.Name, "hint": f.Advice(),
+			"operation": method, "kind": kind, "session": cmp.Or(req.Session, req.Client.Connection), "principal": req.Client.Actor.Name(), "hint": f.Advice(),
 		}}
 		e.Context["trace"], _, _ = origin(req)
 		e.Error.Message = incident.Mask(f.Text(), req.Param("arguments"))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -192,7 +193,7 @@ func TestDoorRefuses(t *testing.T) {
 		raw  bool // do not check against the schema
 		want fault.Kind
 	}{
-		"not allowed":       {&auth.Principal{Name: "none", Scopes: auth.Scopes{"other"}}, `{}`, nil, false, fault.Denied},
+		"not allowed":       {&auth.Principal{Name: "none", Scopes: auth.Scopes{"other"}}, `{}`, nil, false, fault.UnknownTool},
 		"too large":         {all, `{"pad":"` + strings.Repeat("x", 100) + `"}`, nil, false, fault.Limit},
 		"wrong header":      {all, `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"us"}}, false, fault.HeaderMismatch},
 		"no header":         {all, `{"region":"eu"}`, http.Header{}, false, fault.HeaderMismatch},
@@ -201,7 +202,7 @@ func TestDoorRefuses(t *testing.T) {
 		"all is as must be": {all, `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}}, false, fault.Unreachable},
 	} {
 		req := request(tc.args, tc.h)
-		req.Client.Principal = tc.who
+		req.Client.Actor = actor.New(actor.HTTP, tc.who)
 		_, before := it.Stat.Counts()
 		_, err := d.Do(t.Context(), &Call{Req: req, Upstream: u, Item: it, Check: !tc.raw, Rename: "name", Name: "t"})
 		if !fault.Is(err, tc.want) {

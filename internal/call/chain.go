@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/task"
@@ -41,9 +42,11 @@ const (
 	maxTimeout = time.Hour
 )
 
-// chain is what a signed chain says: the calls, outermost first.
+// chain is what a signed chain says.
 type chain struct {
-	Calls []string `json:"c"`
+	Calls []string      `json:"c"`           // outermost first
+	Agent string        `json:"a,omitempty"` // that was called
+	Actor *actor.Record `json:"b,omitempty"` // on whose behalf it was
 }
 
 // names gives calls names that no other hub's have.
@@ -66,12 +69,68 @@ func (d *Door) above(c *Call) ([]string, error) {
 	text, _ := wire.String(raw)
 	var k chain
 	if err := d.key.Open(chainPrefix, text, &k); err != nil {
-		return nil, &fault.Error{Kind: fault.InvalidParams, Subject: MetaChain, Msg: err.Error(), Hint: "Pass on what came with the call that this one is made for, unchanged, or leave it out."}
+		return nil, badChain(err)
 	}
 	if len(k.Calls) >= MaxChain {
 		return nil, fault.New(fault.Loop, c.Upstream.Name(), "%d calls come of each other, which is as deep as they may", len(k.Calls)).With("depth", len(k.Calls))
 	}
 	return k.Calls, nil
+}
+
+// Trace makes the client of a request one that acts for whoever called the
+// agent that now makes the request, if it brings a chain: an agent that calls
+// back has no more rights than its caller, and a model that stands behind it
+// still does.
+func (d *Door) Trace(req *mcp.Request) error {
+	raw := meta(req, MetaChain)
+	if raw == nil {
+		return nil
+	}
+	text, _ := wire.String(raw)
+	client, err := d.Traced(req.Client, text)
+	if err == nil {
+		req.Client = client
+	}
+	return err
+}
+
+// Traced is a client that brings a chain. See Trace.
+func (d *Door) Traced(c *mcp.Client, text string) (*mcp.Client, error) {
+	var k chain
+	if err := d.key.Open(chainPrefix, text, &k); err != nil {
+		return nil, badChain(err)
+	}
+	if len(k.Calls) == 0 {
+		return c, nil
+	}
+	last := k.Calls[len(k.Calls)-1]
+	if c.Actor.Called(last) {
+		return c, nil
+	}
+	if d.lookup == nil {
+		return nil, fault.New(fault.Denied, MetaChain, "nobody is known here on whose behalf it could be")
+	}
+	caller, err := actor.Restore(k.Actor, c.Actor.Name(), d.lookup)
+	if err != nil {
+		return nil, fault.New(fault.Denied, MetaChain, "the caller of the agent may not call any more: %v", err)
+	}
+	if c.Actor.Extends(caller) {
+		return c, nil
+	}
+	return c.By(actor.ByAgent(k.Agent, last, caller)), nil
+}
+
+// TracedActor is an actor that brings a chain. See Trace.
+func (d *Door) TracedActor(a actor.Actor, text string) (actor.Actor, error) {
+	c, err := d.Traced(&mcp.Client{Actor: a}, text)
+	if err != nil {
+		return actor.Actor{}, err
+	}
+	return c.Actor, nil
+}
+
+func badChain(err error) error {
+	return &fault.Error{Kind: fault.InvalidParams, Subject: MetaChain, Msg: err.Error(), Hint: "Pass on what came with the call that this one is made for, unchanged, or leave it out."}
 }
 
 // Signed reports whether a chain is one that this hub has signed, for faces
@@ -97,7 +156,7 @@ func ReadChain(text string) []string {
 
 // wishes reads what the caller wants for this call, and how it comes to the
 // upstream's queue.
-func (d *Door) wishes(c *Call, t *tooled, m *upstream.Call) error {
+func (d *Door) wishes(c *Call, t *toolCall, m *upstream.Call) error {
 	if c.Upstream.Nests() {
 		m.Ticket = task.Ticket{Flow: Flow(c.Req), Call: t.call, Above: t.above}
 		if c.Item != nil {
@@ -132,7 +191,7 @@ func (d *Door) wishes(c *Call, t *tooled, m *upstream.Call) error {
 
 // Flow is on whose behalf calls wait in turn.
 func Flow(req *mcp.Request) string {
-	who := req.Client.Principal.Name
+	who := req.Client.Actor.Name()
 	switch {
 	case req.Session != "":
 		return who + "\x00" + req.Session
@@ -143,9 +202,9 @@ func Flow(req *mcp.Request) string {
 }
 
 // extend tells an agent the chain that it is called in.
-func (d *Door) extend(o *mcp.Outgoing, t *tooled) {
+func (d *Door) extend(c *Call, o *mcp.Outgoing, t *toolCall) {
 	calls := append(append(make([]string, 0, len(t.above)+1), t.above...), t.call)
-	if text, err := d.key.Sign(chainPrefix, chain{calls}); err == nil {
+	if text, err := d.key.Sign(chainPrefix, chain{calls, c.Upstream.Name(), c.Req.Client.Actor.Record()}); err == nil {
 		o.Annotate(MetaChain, wire.Quote(text))
 	}
 }

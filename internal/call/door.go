@@ -13,10 +13,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/exchange"
@@ -41,15 +43,23 @@ type Call struct {
 	Name     string        // what to rename it to
 	Replace  *wire.Field   // a member of the params to replace; nil for none
 
-	Key      string                      // goes along, the same each time the call is tried; empty for none
-	Starting func(context.Context) error // see upstream.Call
-	Tasks    bool                        // the upstream may answer with a task
+	Key string // goes along, the same each time the call is tried; empty for none
+	Hooks
+	Tasks bool // the upstream may answer with a task
 
 	Kept       bool // the face has Sessions: results can be kept
 	References bool // references in arguments are replaced
 	Stateful   bool // the face offers saveAs as an argument
 	Cards      bool // a card may take the place of a result
 	Told       bool // a model reads the answer: what was kept is told in its text
+}
+
+// Hooks are what the hub's own parts have to do with the calls that they make.
+// Each may be left out.
+type Hooks struct {
+	Ask      policy.Asker                // asks a person in place of the desk
+	MustAsk  string                      // why a person is to be asked, also where the policy would allow the call
+	Starting func(context.Context) error // see upstream.Call
 }
 
 // Options are what a Door works with. All but ArgBytes may be nil.
@@ -61,9 +71,12 @@ type Options struct {
 	Tracer   *obs.Tracer
 	Sessions *session.Registry
 	Desk     *policy.Desk // where people are asked; nil: nobody can be
-	Rules    policy.Rules
-	Key      seal.Key // signs what continues a call; nil means one that nobody else has
-	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
+	Rules    *policy.Set
+	// Principal returns who has a name now, or nil: those behind a call may have
+	// been there before it. nil means that nobody is.
+	Principal Lookup
+	Key       seal.Key // signs what continues a call; nil means one that nobody else has
+	ArgBytes  int      // bound of a tool's arguments; 0 means 8 MiB
 }
 
 // Door is where calls pass.
@@ -78,8 +91,12 @@ type Door struct {
 	key      seal.Key
 	names    *names
 	desk     *policy.Desk
-	rules    atomic.Pointer[policy.Rules]
-	agents   func(string, *policy.Subject) []policy.Rules // nil: none has any
+	boot     string // is another one after each start
+	used     spent
+	lookup   Lookup
+	rules    atomic.Pointer[policy.Set]
+	off      atomic.Pointer[map[string]bool] // servers that are off unless a Session switches them on
+	agents   func(string) Agent              // nil: nothing is said of any
 	argBytes atomic.Int64
 }
 
@@ -88,7 +105,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal}
 	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d
@@ -111,7 +128,7 @@ func (d *Door) Bound(argBytes int) {
 func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	c.Req.Told = true // when it is over
 	began := time.Now()
-	var t tooled
+	var t toolCall
 	if d.tracer != nil {
 		ctx, t.span = d.span(ctx, c)
 	}
@@ -121,15 +138,10 @@ func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	return resp, err
 }
 
-func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, error) {
-	if who := c.Req.Client.Principal; !who.Scopes.Allows(c.Upstream.Name()) {
-		return mcp.Response{}, fault.New(fault.Denied, c.Upstream.Name(), "%q may not use this upstream", who.Name)
-	}
+func (d *Door) pass(ctx context.Context, c *Call, t *toolCall) (mcp.Response, error) {
 	isTool := c.Req.Method == "tools/call"
-	if isTool {
-		if err := d.prepare(ctx, c, t); err != nil {
-			return mcp.Response{}, err
-		}
+	if err := d.admit(ctx, c, t); err != nil {
+		return mcp.Response{}, err
 	}
 	o := mcp.Forward(c.Req)
 	if c.Rename != "" {
@@ -140,19 +152,13 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 	}
 	o.Tasks = c.Tasks
 	carry(c, o, t.span)
-	if o.Asked.Approved { // this call, and none that comes of it
-		o.Asked.Approved = false
-		if o.Asked.Agent == "" {
-			o.Asked.Agent = hostAgent
-		}
-	}
 	if key := cmp.Or(c.Key, o.Asked.Key); key != "" {
 		o.Asked.Key = "" // nor is this one that of others
 		o.Annotate(MetaKey, wire.Quote(key))
 	}
 	meta := upstream.Call{Repeat: !isTool, Starting: c.Starting}
+	t.change(o)
 	if isTool {
-		t.change(o)
 		o.Headers = paramHeaders(c, t.args)
 		meta.Tool = o.Name
 		if c.Item != nil {
@@ -164,7 +170,7 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 			return mcp.Response{}, err
 		}
 		if c.Upstream.Nests() {
-			d.extend(o, t)
+			d.extend(c, o, t)
 		}
 	}
 	if d.events != nil && d.events.Watched() {
@@ -178,6 +184,46 @@ func (d *Door) pass(ctx context.Context, c *Call, t *tooled) (mcp.Response, erro
 		return resp, err
 	}
 	return d.conclude(ctx, c, t, resp)
+}
+
+// admit finds out whether the request may be made, and makes of it what the
+// upstream is to get.
+func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
+	a := c.Req.Client.Actor
+	if a.Depth() > actor.MaxDepth {
+		return fault.New(fault.Loop, c.Upstream.Name(), "%d delegates act for each other, which is as many as may", a.Depth())
+	}
+	if !d.sees(c) {
+		return unseen(c)
+	}
+	if c.Req.Method == "tools/call" {
+		return d.prepare(ctx, c, t)
+	}
+	t.args = c.Req.Param("arguments")
+	_, err := d.authorise(ctx, c, t)
+	return err
+}
+
+// unseen is the answer to what names something that is not there for the
+// caller, which is the answer to what is not there at all.
+func unseen(c *Call) error {
+	name, _ := c.Req.Text("name")
+	switch c.Req.Method {
+	case "tools/call":
+		return fault.New(fault.UnknownTool, name, "unknown tool")
+	case "prompts/get":
+		return fault.New(fault.UnknownTool, name, "unknown prompt")
+	case "resources/read", "resources/subscribe":
+		uri, _ := c.Req.Text("uri")
+		return NoResource(uri)
+	}
+	return fault.New(fault.UnknownAgent, "", "Agent '%s' not found", c.Upstream.Name())
+}
+
+// NoResource is the answer to the URI of a resource that nobody offers, or that
+// the caller cannot see.
+func NoResource(uri string) error {
+	return fault.New(fault.ResourceNotFound, uri, "no upstream offers this resource").With("uri", uri)
 }
 
 // validate checks arguments against the tool's schema. A schema that does not
@@ -207,7 +253,7 @@ func validate(it *catalog.Item, args []byte) error {
 }
 
 // count records how a call went.
-func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response, err error, took time.Duration) {
+func (d *Door) count(ctx context.Context, c *Call, t *toolCall, resp mcp.Response, err error, took time.Duration) {
 	kind, tool := "", c.Req.Method
 	switch {
 	case err != nil:
@@ -242,4 +288,12 @@ func (d *Door) count(ctx context.Context, c *Call, t *tooled, resp mcp.Response,
 // saysError reports whether a tool's result says that it failed.
 func saysError(result []byte) bool {
 	return wire.Contains(result, `"isError"`, 3) && string(wire.Get(result, "isError")) == "true"
+}
+
+// Face is what the hub's own parts call tools by, on behalf of somebody.
+type Face interface {
+	mcp.Handler
+	// Call is Handle for tools/call, for those who have something to do with
+	// the call.
+	Call(ctx context.Context, req *mcp.Request, h Hooks) (mcp.Response, error)
 }

@@ -13,7 +13,7 @@ import (
 // conclude does with a tool's result what the caller, the tool or its length
 // ask for. A result that could not be kept is still passed on: it is there, and
 // may be all that is left of what the tool did.
-func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Response) (mcp.Response, error) {
+func (d *Door) conclude(ctx context.Context, c *Call, t *toolCall, resp mcp.Response) (mcp.Response, error) {
 	borne := c.Kept && c.Item != nil && c.Item.Handling.ResultSaveAs
 	if t.session == nil && t.used == nil && !borne && !t.approved {
 		return resp, nil // without having looked at it, which takes time if it is long
@@ -59,7 +59,7 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *tooled, resp mcp.Respon
 	return mcp.Response{Result: cardResult(c, card, about)}, nil
 }
 
-func keep(ctx context.Context, t *tooled, res session.Result) (session.Card, error) {
+func keep(ctx context.Context, t *toolCall, res session.Result) (session.Card, error) {
 	if t.session == nil {
 		return session.Card{}, sessionRequired("the result is to be kept in a session")
 	}
@@ -83,7 +83,7 @@ func ref(c *Call) string {
 func client(c *mcp.Client) string {
 	name, _ := wire.String(wire.Get(c.Info, "name"))
 	if name == "" {
-		return c.Principal.Name
+		return c.Actor.Name()
 	}
 	return name
 }

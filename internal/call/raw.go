@@ -36,7 +36,7 @@ func tapTo(raw *exchange.Recording) mcp.Tap {
 
 // answered keeps what a call was answered with, where that did not pass with
 // it: the client's input may have gone to a call that waited for it.
-func (t *tooled) answered(resp mcp.Response, err error) {
+func (t *toolCall) answered(resp mcp.Response, err error) {
 	if err == nil && !t.raw.Answered() {
 		keepAnswer(t.raw, resp, nil)
 	}
@@ -44,7 +44,7 @@ func (t *tooled) answered(resp mcp.Response, err error) {
 
 // end closes the exchange of a call. One that was refused before it reached its
 // upstream has none: then what was asked for is kept.
-func (d *Door) end(c *Call, t *tooled, tool, kind string, err error, took time.Duration) {
+func (d *Door) end(c *Call, t *toolCall, tool, kind string, err error, took time.Duration) {
 	if t.raw == nil {
 		if !d.events.Watched() {
 			return
@@ -110,7 +110,7 @@ func (d *Door) Watching() bool { return d.events != nil && d.events.Watched() }
 // Saw tells those who watch of a message between a client and the hub that no
 // server has to do with, and keeps it.
 func (d *Door) Saw(s *mcp.Spoken) {
-	r := event.Record{Type: event.CallAnswered, Level: event.Debug, Call: d.names.next(), Principal: s.Client.Principal.Name, Upstream: s.Face,
+	r := event.Record{Type: event.CallAnswered, Level: event.Debug, Call: d.names.next(), Principal: s.Client.Actor.Name(), Upstream: s.Face,
 		Session: cmp.Or(s.Session, s.Client.Connection), Tool: cmp.Or(s.Method, unreadable), Method: s.Method, TookUS: s.Took.Microseconds()}
 	if name, ok := s.Text("name"); ok && s.Method == "tools/call" {
 		r.Tool = name

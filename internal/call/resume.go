@@ -1,8 +1,11 @@
 package call
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -14,8 +17,10 @@ import (
 // A call that used references and needs input is made again by its client,
 // with the same references. What they stand for may have changed meanwhile, and
 // the server would be given other arguments than in the round before. So the
-// client carries, in its requestState, which versions were used; and whether a
-// person has approved the call, who would else be asked in every round.
+// client carries, in its requestState, which versions were used; and that a
+// person has approved the call, who would else be asked in every round. Such an
+// approval is good for one more round: who brings the same state twice has the
+// person asked again.
 
 const statePrefix = "stoar1."
 
@@ -26,7 +31,9 @@ const rounds = time.Hour
 type continuation struct {
 	State     []byte         `json:"s,omitempty"` // the upstream's own, raw
 	Used      []session.Used `json:"v"`
-	Approved  bool           `json:"a,omitempty"`
+	Approved  string         `json:"a,omitempty"` // the name of an approval that was given and not used up
+	Boot      string         `json:"b,omitempty"` // the start of the hub that it was given to
+	Tag       string         `json:"w,omitempty"` // of the actor
 	Edited    []byte         `json:"x,omitempty"` // the arguments in place of the client's
 	Upstream  string         `json:"u"`
 	Principal string         `json:"p"`
@@ -43,14 +50,18 @@ func digest(req *mcp.Request) string {
 }
 
 // wrap puts what was used into the state that the client is to bring back.
-func (d *Door) wrap(c *Call, t *tooled, resp mcp.Response) (mcp.Response, error) {
+func (d *Door) wrap(c *Call, t *toolCall, resp mcp.Response) (mcp.Response, error) {
 	if t.used == nil && !t.approved {
 		return resp, nil
 	}
-	state, err := d.key.Sign(statePrefix, continuation{
-		State: wire.Get(resp.Result, "requestState"), Used: t.used, Approved: t.approved, Edited: t.edited, Upstream: c.Upstream.Name(), Principal: c.Req.Client.Principal.Name,
-		Digest: digest(c.Req), Expires: time.Now().Add(rounds).UnixMilli(),
-	})
+	k := continuation{
+		State: wire.Get(resp.Result, "requestState"), Used: t.used, Edited: t.edited, Upstream: c.Upstream.Name(), Principal: c.Req.Client.Actor.Name(),
+		Tag: c.Req.Client.Actor.Tag(), Digest: digest(c.Req), Expires: time.Now().Add(rounds).UnixMilli(),
+	}
+	if t.approved {
+		k.Approved, k.Boot = rand.Text(), d.boot
+	}
+	state, err := d.key.Sign(statePrefix, k)
 	if err != nil {
 		return mcp.Response{}, fault.New(fault.Internal, c.Upstream.Name(), "the state of the call could not be kept").Because(err)
 	}
@@ -61,7 +72,7 @@ func (d *Door) wrap(c *Call, t *tooled, resp mcp.Response) (mcp.Response, error)
 
 // unwrap takes apart the state of a call that is being continued, if we wrapped
 // it, and returns what was used in the round before.
-func (d *Door) unwrap(c *Call, t *tooled) ([]session.Used, error) {
+func (d *Door) unwrap(c *Call, t *toolCall) ([]session.Used, error) {
 	state, _ := c.Req.Text("requestState")
 	if len(state) < len(statePrefix) || state[:len(statePrefix)] != statePrefix {
 		return nil, nil
@@ -71,14 +82,53 @@ func (d *Door) unwrap(c *Call, t *tooled) ([]session.Used, error) {
 		return nil, fault.New(fault.InvalidParams, "requestState", "%v", err)
 	}
 	switch {
-	case k.Principal != c.Req.Client.Principal.Name || k.Upstream != c.Upstream.Name() || k.Digest != digest(c.Req):
+	case k.Principal != c.Req.Client.Actor.Name() || k.Tag != c.Req.Client.Actor.Tag() || k.Upstream != c.Upstream.Name() || k.Digest != digest(c.Req):
 		return nil, fault.New(fault.InvalidParams, "requestState", "it belongs to another request")
 	case time.Now().UnixMilli() > k.Expires:
 		return nil, fault.New(fault.ContinuationLost, c.Upstream.Name(), "the input came too late")
 	}
-	t.resumed, t.state, t.approved = true, k.State, k.Approved
+	t.resumed, t.state = true, k.State
+	// Whether a hub that has ended since used an approval up, nobody knows: the
+	// person is asked again.
+	t.approved = k.Approved != "" && k.Boot == d.boot && (t.dry || d.used.spend(k.Approved, k.Expires))
 	if k.Edited != nil {
 		t.args, t.changed, t.edited = k.Edited, true, k.Edited
 	}
 	return k.Used, nil
+}
+
+// spent remembers which approvals have been used up, until they would be of no
+// use anyway.
+type spent struct {
+	mu   sync.Mutex
+	m    map[string]int64 // when each ends, in Unix milliseconds
+	look time.Time        // when it is looked for those that have ended, next
+}
+
+// maxSpent bounds how many are remembered. Beyond it no approval is good until
+// some have ended: a person is asked again.
+const maxSpent = 100_000
+
+// spend uses an approval up. It reports whether it was good.
+func (s *spent) spend(name string, ends int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, was := s.m[name]; was {
+		return false
+	}
+	if s.m == nil {
+		s.m = map[string]int64{}
+	}
+	if now := time.Now(); len(s.m) >= maxSpent {
+		if now.Before(s.look) {
+			return false
+		}
+		s.look = now.Add(time.Minute) // all of them are looked at
+		maps.DeleteFunc(s.m, func(_ string, ends int64) bool { return ends < now.UnixMilli() })
+		if len(s.m) >= maxSpent {
+			return false
+		}
+	}
+	s.m[name] = ends
+	return true
 }

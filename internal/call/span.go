@@ -26,7 +26,15 @@ func (d *Door) span(ctx context.Context, c *Call) (context.Context, *obs.Span) {
 		name += " " + tool
 	}
 	return d.tracer.Start(ctx, name, Descent(c.Req), "mcp.method.name", c.Req.Method, "gen_ai.tool.name", tool,
-		"stoa.upstream", c.Upstream.Name(), "stoa.principal", c.Req.Client.Principal.Name, "stoa.agent", c.Req.Asked.Agent)
+		"stoa.upstream", c.Upstream.Name(), "stoa.principal", c.Req.Client.Actor.Name(), "stoa.agent", modelOf(c.Req.Client))
+}
+
+// modelOf is the agent whose model acts for a client, "" for none.
+func modelOf(c *mcp.Client) string {
+	if name, ok := c.Actor.LastModel(); ok {
+		return agentName(name)
+	}
+	return ""
 }
 
 // Descent is what a request says of the trace that it is part of: in _meta, or

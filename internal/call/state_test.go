@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -48,7 +49,7 @@ func requestOf(client *mcp.Client, params string) *mcp.Request {
 }
 
 func modernCaller() *mcp.Client {
-	return &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Principal: auth.Local}
+	return &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Actor: actor.New(actor.HTTP, auth.Local)}
 }
 
 // What a client brings back is taken only from who was given it, for the same
@@ -79,7 +80,7 @@ func TestContinuationsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &Call{Req: requestOf(modernCaller(), strings.TrimSuffix(tc.params, "}")+`,"requestState":`+string(wire.Quote(state))+`}`), Upstream: u, Kept: true}
-		var got tooled
+		var got toolCall
 		pins, err := d.unwrap(c, &got)
 		switch {
 		case tc.want != 0 && !fault.Is(err, tc.want):
@@ -91,7 +92,7 @@ func TestContinuationsAreChecked(t *testing.T) {
 	// States of others are none of ours.
 	for _, state := range []string{`"theirs"`, `"stoar"`, `""`, `7`} {
 		c := &Call{Req: requestOf(modernCaller(), `{"name":"up__ask","requestState":`+state+`}`), Upstream: u, Kept: true}
-		var got tooled
+		var got toolCall
 		if pins, err := d.unwrap(c, &got); pins != nil || err != nil || got.resumed {
 			t.Errorf("%s: %v, %v", state, pins, err)
 		}
@@ -105,11 +106,11 @@ func TestPlainCallsCostNothingMore(t *testing.T) {
 	it := tool(t, `{"name":"t","inputSchema":{"type":"object"}}`)
 	const params = `{"name":"u__t","arguments":{"path":"notes/todo.md","at":"someone@example.org","n":12}}`
 	result := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("a line of the result ", 100) + `"}]}`)
-	for _, client := range []*mcp.Client{modernCaller(), {Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local, Connection: "C"}} {
+	for _, client := range []*mcp.Client{modernCaller(), {Era: mcp.Legacy, Version: mcp.LegacyVersion, Actor: actor.New(actor.HTTP, auth.Local), Connection: "C"}} {
 		cost := func(kept bool) float64 {
 			c := &Call{Req: requestOf(client, params), Item: it, Kept: kept, References: kept}
 			return testing.AllocsPerRun(200, func() {
-				var got tooled
+				var got toolCall
 				if err := d.prepare(context.Background(), c, &got); err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +136,7 @@ func BenchmarkPlainCall(b *testing.B) {
 	result := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("a line of the result ", 100) + `"}]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		var got tooled
+		var got toolCall
 		if err := d.prepare(context.Background(), c, &got); err != nil {
 			b.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
@@ -40,7 +40,7 @@ type TaskOptions struct {
 	TTL     time.Duration // 0 means an hour
 	// Principal returns who has a name now, or nil if nobody does: a task
 	// may be taken up again when its owner's token is gone.
-	Principal func(name string) *auth.Principal
+	Principal Lookup
 	// Store opens the store of a hub that mostly stores nothing, if OpenTasks
 	// is given none.
 	Store func(context.Context) (*store.Store, error)
@@ -135,11 +135,7 @@ func mode(c *Call) catalog.Task {
 
 // check refuses what the door would refuse.
 func (d *Door) check(ctx context.Context, c *Call) error {
-	if who := c.Req.Client.Principal; !who.Scopes.Allows(c.Upstream.Name()) {
-		return fault.New(fault.Denied, c.Upstream.Name(), "%q may not use this upstream", who.Name)
-	}
-	t := tooled{dry: true}
-	return d.prepare(ctx, c, &t)
+	return d.admit(ctx, c, &toolCall{dry: true})
 }
 
 // face is what it takes to make a call again that came by some face, on behalf
@@ -156,7 +152,7 @@ type face struct {
 	Stateful     bool            `json:"stateful,omitempty"`
 	Cards        bool            `json:"cards,omitempty"`
 	Told         bool            `json:"told,omitempty"`
-	Agent        string          `json:"agent,omitempty"` // see mcp.Asked
+	Actor        *actor.Record   `json:"actor,omitempty"` // on whose behalf; nil in what older versions wrote
 	Trace        obs.Parent      `json:"trace,omitzero"`  // what it is part of
 }
 
@@ -165,7 +161,7 @@ func (k *Tasks) work(c *Call, trace obs.Parent) task.Work {
 	client := c.Req.Client
 	f := face{
 		Era: client.Era, Version: client.Version, Connection: client.Connection, Info: bytes.Clone(client.Info), Capabilities: bytes.Clone(client.Capabilities),
-		Check: c.Check, Kept: c.Kept, References: c.References, Stateful: c.Stateful, Cards: c.Cards, Told: c.Told, Agent: c.Req.Agent, Trace: trace,
+		Check: c.Check, Kept: c.Kept, References: c.References, Stateful: c.Stateful, Cards: c.Cards, Told: c.Told, Actor: client.Actor.By(actor.ByTask()).Record(), Trace: trace,
 	}
 	extra, err := json.Marshal(f)
 	if err != nil {
@@ -173,7 +169,7 @@ func (k *Tasks) work(c *Call, trace obs.Parent) task.Work {
 	}
 	shown, _ := c.Req.Text("name")
 	w := task.Work{
-		Principal: client.Principal.Name, Session: c.Req.Session, Upstream: c.Upstream.Name(), Tool: shown, Shown: shown,
+		Principal: client.Actor.Name(), Session: c.Req.Session, Upstream: c.Upstream.Name(), Tool: shown, Shown: shown,
 		Key: strings.ToLower(rand.Text()), Extra: extra,
 	}
 	if c.Item != nil {
@@ -252,12 +248,12 @@ func (k *Tasks) Handle(ctx context.Context, req *mcp.Request, agent string) (mcp
 
 // find returns a task of ours that a client may see.
 func (k *Tasks) find(c *mcp.Client, agent, id string) (*task.Task, error) {
-	t, err := k.kept.Get(c.Principal.Name, id)
+	t, err := k.kept.Get(c.Actor.Name(), id)
 	if err != nil {
 		return nil, err
 	}
 	up := t.State().Work.Upstream
-	if agent != "" && agent != up || !c.Principal.Scopes.Allows(up) {
+	if agent != "" && agent != up || !c.Actor.InScope(up) {
 		return k.kept.Get("", "")
 	}
 	return t, nil

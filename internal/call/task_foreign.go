@@ -26,7 +26,7 @@ func (k *Tasks) adopt(c *Call, resp mcp.Response) (mcp.Response, error) {
 	if !ok {
 		return mcp.Response{}, fault.New(fault.UpstreamLost, c.Upstream.Name(), "the upstream answered with a task that has no taskId")
 	}
-	id, err := k.door.key.Sign(c.Upstream.Name()+".", foreign{own, c.Req.Client.Principal.Name})
+	id, err := k.door.key.Sign(c.Upstream.Name()+".", foreign{own, c.Req.Client.Actor.Name()})
 	if err != nil {
 		return mcp.Response{}, fault.New(fault.Internal, c.Upstream.Name(), "the task's id could not be signed").Because(err)
 	}
@@ -46,7 +46,7 @@ func (k *Tasks) open(c *mcp.Client, agent, id string) (*upstream.Upstream, strin
 	var f foreign
 	err := k.door.key.Open(name+".", id, &f)
 	u := k.opts.Pool.Get(name)
-	if err != nil || f.Principal != c.Principal.Name || u == nil || agent != "" && agent != name || !c.Principal.Scopes.Allows(name) {
+	if err != nil || f.Principal != c.Actor.Name() || u == nil || agent != "" && agent != name || !c.Actor.InScope(name) {
 		_, err := k.kept.Get("", "")
 		return nil, "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -60,9 +61,9 @@ func (k *Tasks) call(ctx context.Context, r *task.Run) (*Call, error) {
 		return nil, fault.New(fault.Internal, "task", "how the task is to be done cannot be read").Because(err)
 	}
 	params = descending(params, f.Trace)
-	who := k.opts.Principal(w.Principal)
-	if who == nil {
-		return nil, fault.New(fault.Denied, w.Shown, "the token of %q is not valid any more", w.Principal)
+	by, err := actor.Restore(f.Actor, w.Principal, k.opts.Principal)
+	if err != nil {
+		return nil, fault.New(fault.Denied, w.Shown, "the task cannot go on: %v", err)
 	}
 	u := k.upstream(ctx, w.Upstream)
 	if u == nil {
@@ -76,13 +77,13 @@ func (k *Tasks) call(ctx context.Context, r *task.Run) (*Call, error) {
 		cancel()
 	}
 	req := &mcp.Request{
-		Method: "tools/call", Params: params, Fields: wire.Members(params), Asked: mcp.Asked{Session: w.Session, Agent: f.Agent}, Token: taskToken, Stream: &sink{run: r},
-		Client: &mcp.Client{Era: f.Era, Version: f.Version, Connection: f.Connection, Info: f.Info, Capabilities: f.Capabilities, Principal: who},
+		Method: "tools/call", Params: params, Fields: wire.Members(params), Asked: mcp.Asked{Session: w.Session}, Token: taskToken, Stream: &sink{run: r},
+		Client: &mcp.Client{Era: f.Era, Version: f.Version, Connection: f.Connection, Info: f.Info, Capabilities: f.Capabilities, Actor: by},
 	}
 	req.Meta = wire.Members(req.Param("_meta"))
 	c := &Call{Req: req, Upstream: u, Item: k.opts.Catalog.Now().Tool(w.Upstream, w.Tool), Check: f.Check,
 		Kept: f.Kept, References: f.References, Stateful: f.Stateful, Cards: f.Cards, Told: f.Told,
-		Key: w.Key, Starting: r.Starting}
+		Key: w.Key, Hooks: Hooks{Starting: r.Starting}}
 	if w.Tool != w.Shown {
 		c.Rename, c.Name = "name", w.Tool
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -87,7 +88,7 @@ func (s *slow) copy(c *Call) *Call {
 		req.Header = c.Req.Header.Clone()
 	}
 	old := c.Req.Client
-	req.Client = &mcp.Client{Era: old.Era, Version: old.Version, Info: bytes.Clone(old.Info), Capabilities: bytes.Clone(old.Capabilities), Connection: old.Connection, Principal: old.Principal}
+	req.Client = &mcp.Client{Era: old.Era, Version: old.Version, Info: bytes.Clone(old.Info), Capabilities: bytes.Clone(old.Capabilities), Connection: old.Connection, Actor: old.Actor.By(actor.ByTask())}
 	if req.Token == nil {
 		req.Token = taskToken // what is said of it is wanted if it becomes a task
 	}

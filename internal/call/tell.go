@@ -38,6 +38,7 @@ func (d *Door) tell(ctx context.Context, level slog.Level, c *Call, tool, kind s
 		msg = "call failed"
 		attrs = append(attrs, slog.String(obs.KeyKind, kind))
 	}
+	attrs = append(attrs, slog.String(obs.KeyPrincipal, c.Req.Client.Actor.Name()))
 	if err != nil {
 		attrs = append(attrs, slog.Any(obs.KeyErr, err))
 	}
@@ -47,7 +48,7 @@ func (d *Door) tell(ctx context.Context, level slog.Level, c *Call, tool, kind s
 // Attrs are the log attributes that say which request a line is about: its
 // session, its id, and, where the client sent a traceparent, what it is part of.
 func Attrs(r *mcp.Request) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 9)
+	attrs := make([]slog.Attr, 0, 10)
 	switch {
 	case r.Session != "":
 		attrs = append(attrs, slog.String(obs.KeySession, shortened(r.Session)))

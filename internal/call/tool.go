@@ -13,8 +13,8 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// tooled is what a call of a tool has besides the request.
-type tooled struct {
+// toolCall is what a call of a tool has besides the request.
+type toolCall struct {
 	call     string              // the call's name; of other requests, only while somebody watches
 	raw      *exchange.Recording // of what passes; nil for none
 	above    []string            // the calls that it comes of
@@ -36,7 +36,7 @@ type tooled struct {
 }
 
 // change makes o what the upstream is to get.
-func (t *tooled) change(o *mcp.Outgoing) {
+func (t *toolCall) change(o *mcp.Outgoing) {
 	if t.changed {
 		o.Replace("arguments", t.args)
 	}
@@ -51,7 +51,7 @@ func (t *tooled) change(o *mcp.Outgoing) {
 
 // prepare makes of the arguments what the upstream is to get, or says what is
 // wrong with them.
-func (d *Door) prepare(ctx context.Context, c *Call, t *tooled) error {
+func (d *Door) prepare(ctx context.Context, c *Call, t *toolCall) error {
 	var err error
 	if t.above, err = d.above(c); err != nil {
 		return err
@@ -68,14 +68,17 @@ func (d *Door) prepare(ctx context.Context, c *Call, t *tooled) error {
 	if t.pins, err = d.unwrap(c, t); err != nil {
 		return err
 	}
-	if err := d.authorise(ctx, c, t); err != nil {
+	if done, err := d.authorise(ctx, c, t); err != nil || done {
 		return err
 	}
 	return d.complete(ctx, c, t)
 }
 
 // complete replaces references in the arguments and checks what came of it.
-func (d *Door) complete(ctx context.Context, c *Call, t *tooled) error {
+func (d *Door) complete(ctx context.Context, c *Call, t *toolCall) error {
+	if c.Req.Method != "tools/call" {
+		return nil
+	}
 	if c.Kept && d.sessions != nil {
 		if err := d.refer(ctx, c, t); err != nil {
 			return err
@@ -95,7 +98,7 @@ func (d *Door) fits(c *Call, args []byte) error {
 }
 
 // refer does what needs the caller's Session. Most calls need none.
-func (d *Door) refer(ctx context.Context, c *Call, t *tooled) error {
+func (d *Door) refer(ctx context.Context, c *Call, t *toolCall) error {
 	refers := t.pins != nil || c.References && !(c.Item != nil && c.Item.Handling.NoReferences) && session.HasReference(t.args)
 	borne := c.Item != nil && c.Item.Handling.ResultSaveAs
 	if !refers && !borne && !c.Stateful && !c.Cards && meta(c.Req, MetaSaveAs) == nil {
@@ -117,7 +120,7 @@ const MetaSaveAs = "stoa/saveAs"
 
 // takeSaveAs finds out whether the result is to be kept, and takes the argument
 // that says so out of those that the upstream gets, if we put it there.
-func (t *tooled) takeSaveAs(c *Call) error {
+func (t *toolCall) takeSaveAs(c *Call) error {
 	raw := meta(c.Req, MetaSaveAs)
 	if c.Stateful && c.Item != nil && c.Item.TakesSaveAs() {
 		if v := wire.Get(t.args, catalog.SaveAs); v != nil {
@@ -160,8 +163,8 @@ func meta(req *mcp.Request, name string) []byte {
 }
 
 // resolve replaces the references in the arguments.
-func (d *Door) resolve(ctx context.Context, c *Call, t *tooled) error {
-	args, used, err := d.sessions.Resolve(ctx, c.Req.Client.Principal.Name, t.session, t.args, int(d.argBytes.Load()), t.pins)
+func (d *Door) resolve(ctx context.Context, c *Call, t *toolCall) error {
+	args, used, err := d.sessions.Resolve(ctx, c.Req.Client.Actor.Name(), t.session, t.args, int(d.argBytes.Load()), t.pins)
 	if err != nil {
 		f := *fault.Of(err)
 		if f.Subject == "" && c.Item != nil {

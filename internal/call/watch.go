@@ -16,8 +16,8 @@ import (
 
 // record fills in what all records of a call have: what it is and which values
 // it used, but nothing of what passes.
-func record(r *event.Record, c *Call, t *tooled) {
-	r.Call, r.Principal, r.Upstream, r.Agent, r.Method = t.call, c.Req.Client.Principal.Name, c.Upstream.Name(), c.Req.Asked.Agent, c.Req.Method
+func record(r *event.Record, c *Call, t *toolCall) {
+	r.Call, r.Principal, r.Upstream, r.Agent, r.Method = t.call, c.Req.Client.Actor.Name(), c.Upstream.Name(), modelOf(c.Req.Client), c.Req.Method
 	if n := len(t.above); n > 0 {
 		r.Parent = t.above[n-1]
 	}
@@ -64,7 +64,7 @@ func toolName(c *Call, o *mcp.Outgoing) string {
 
 // begin tells those who watch that a call goes to its upstream, and from then on
 // how far it has come; and keeps what passes.
-func (d *Door) begin(c *Call, t *tooled, o *mcp.Outgoing) {
+func (d *Door) begin(c *Call, t *toolCall, o *mcp.Outgoing) {
 	if t.call == "" {
 		t.call = d.names.next()
 	}

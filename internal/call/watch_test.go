@@ -83,7 +83,7 @@ func BenchmarkCounted(b *testing.B) {
 	}
 	c := &Call{Req: requestOf(modernCaller(), `{"name":"u__t","arguments":{}}`), Item: it, Upstream: idle(b, "u")}
 	result := []byte(`{"content":[{"type":"text","text":"a line"}]}`)
-	t := tooled{call: "c_1"}
+	t := toolCall{call: "c_1"}
 	b.ReportAllocs()
 	for b.Loop() {
 		t.ended = time.Now()

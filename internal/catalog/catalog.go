@@ -27,6 +27,42 @@ type Change struct {
 	Upstream     string
 	Differ, Said Which
 	Apart        bool // the upstream is not on the merged face, and was not before
+
+	steps []*Lists // what it was and became, one after the other; nil for nothing
+}
+
+// Items are those of a kind that came, went or are others now; all of them, if
+// just their order is another.
+func (c *Change) Items(k Kind) (out []*Item) {
+	var last []*Item
+	for i := 1; i < len(c.steps); i++ {
+		before := map[string]*Item{}
+		for _, it := range c.steps[i-1].of(k) {
+			before[it.Name] = it
+		}
+		last = c.steps[i].of(k)
+		for _, it := range last {
+			old := before[it.Name]
+			delete(before, it.Name)
+			if old == nil || !bytes.Equal(old.Raw, it.Raw) || !bytes.Equal(old.Shown, it.Shown) {
+				out = append(out, it)
+			}
+		}
+		for _, it := range before {
+			out = append(out, it)
+		}
+	}
+	if out == nil {
+		return last
+	}
+	return out
+}
+
+func (l *Lists) of(k Kind) []*Item {
+	if l == nil {
+		return nil
+	}
+	return l.Items[k]
 }
 
 // Which is a set of lists, as clients are told of them.
@@ -152,7 +188,7 @@ func (c *Catalog) swap(upstream string, l *Lists, said Which) {
 		next[k] = v
 	}
 	before := c.sources[upstream]
-	change := Change{Upstream: upstream, Differ: diff(before, l), Said: said, Apart: (before == nil || before.Unlisted) && (l == nil || l.Unlisted)}
+	change := Change{Upstream: upstream, Differ: diff(before, l), Said: said, Apart: (before == nil || before.Unlisted) && (l == nil || l.Unlisted), steps: []*Lists{before, l}}
 	if before != nil && l != nil && before.Unlisted != l.Unlisted {
 		change.Differ = Which{true, true, true}
 	}
@@ -199,6 +235,7 @@ func same(a, b []*Item) bool {
 func (c *Catalog) announce(ch Change) {
 	if p := c.pending[ch.Upstream]; p != nil {
 		p.Differ, p.Said, p.Apart = p.Differ.or(ch.Differ), p.Said.or(ch.Said), p.Apart && ch.Apart
+		p.steps = append(p.steps, ch.steps[1])
 	} else {
 		c.pending[ch.Upstream] = &ch
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -105,12 +106,12 @@ func TestCollidingResources(t *testing.T) {
 	defer c.Close()
 	offer(t, c, "a", map[Kind][]string{Resource: {"x://1", "x://2", "x://2"}})
 	offer(t, c, "b", map[Kind][]string{Resource: {"x://2"}})
-	names, _ := page(t, c.Now(), Resource, "", everyone)
+	names, _ := page(t, c.Now(), Resource, "", All)
 	if diff := cmp.Diff([]string{"a+x://2", "b+x://2", "x://1"}, names); diff != "" {
 		t.Error(diff)
 	}
 	c.Remove("b")
-	names, _ = page(t, c.Now(), Resource, "", everyone)
+	names, _ = page(t, c.Now(), Resource, "", All)
 	if diff := cmp.Diff([]string{"x://1", "x://2"}, names); diff != "" {
 		t.Error(diff)
 	}
@@ -148,7 +149,7 @@ func TestChangesAreToldOnceAndOnlyIfThereAreAny(t *testing.T) {
 			t.Errorf("told at once: %v", got)
 		}
 		<-time.After(2 * time.Second)
-		if diff := cmp.Diff([]Change{{Upstream: "a", Differ: Which{Tools: true, Resources: true}}, {Upstream: "b", Differ: Which{Prompts: true}}}, take()); diff != "" {
+		if diff := cmp.Diff([]Change{{Upstream: "a", Differ: Which{Tools: true, Resources: true}}, {Upstream: "b", Differ: Which{Prompts: true}}}, take(), cmpopts.IgnoreUnexported(Change{})); diff != "" {
 			t.Error(diff)
 		}
 		offer(t, c, "b", map[Kind][]string{Prompt: {"p"}})
@@ -162,13 +163,13 @@ func TestChangesAreToldOnceAndOnlyIfThereAreAny(t *testing.T) {
 		same := *c.Now().Of("a")
 		c.Put("a", &same, tools)
 		<-time.After(2 * time.Second)
-		if diff := cmp.Diff([]Change{{Upstream: "a", Said: tools}}, take()); diff != "" {
+		if diff := cmp.Diff([]Change{{Upstream: "a", Said: tools}}, take(), cmpopts.IgnoreUnexported(Change{})); diff != "" {
 			t.Error(diff)
 		}
 		c.Remove("b")
 		c.Remove("b")
 		<-time.After(2 * time.Second)
-		if diff := cmp.Diff([]Change{{Upstream: "b", Differ: Which{Prompts: true}}}, take()); diff != "" {
+		if diff := cmp.Diff([]Change{{Upstream: "b", Differ: Which{Prompts: true}}}, take(), cmpopts.IgnoreUnexported(Change{})); diff != "" {
 			t.Error(diff)
 		}
 		offer(t, c, "z", map[Kind][]string{Tool: {"x"}})
@@ -176,6 +177,48 @@ func TestChangesAreToldOnceAndOnlyIfThereAreAny(t *testing.T) {
 		<-time.After(time.Hour)
 		if got := take(); got != nil {
 			t.Errorf("told after the end: %v", got)
+		}
+	})
+}
+
+// Who is told of a change learns which items it is about, so that whoever cannot
+// see any of them is not told.
+func TestChangesNameTheirItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(time.Second)
+		defer c.Close()
+		got := make(chan string, 1)
+		c.Watch(func(ch []Change) {
+			var names []string
+			for i := range ch {
+				for _, it := range ch[i].Items(Tool) {
+					names = append(names, it.Name)
+				}
+			}
+			slices.Sort(names)
+			got <- strings.Join(slices.Compact(names), " ")
+		})
+		for _, tc := range []struct {
+			rounds [][]string // within one change
+			want   string
+		}{
+			{[][]string{{"x", "y"}}, "x y"},
+			{[][]string{{"x", "y", "z"}}, "z"},
+			{[][]string{{"x", "z"}}, "y"},
+			{[][]string{{"z", "x"}}, "x z"}, // another order
+			{[][]string{{"x", "z", "a"}, {"x", "z", "a", "b"}}, "a b"},
+			{[][]string{{"x"}, {"x", "z"}}, "a b z"}, // z went and came
+		} {
+			for _, names := range tc.rounds {
+				offer(t, c, "s", map[Kind][]string{Tool: names})
+			}
+			if names := <-got; names != tc.want {
+				t.Errorf("%v: told of %q, want %q", tc.rounds, names, tc.want)
+			}
+		}
+		c.Remove("s")
+		if names := <-got; names != "x z" {
+			t.Errorf("removed: told of %q", names)
 		}
 	})
 }
@@ -206,7 +249,7 @@ func TestStaleListsAreServed(t *testing.T) {
 	if before.Of("a").Stale || !c.Now().Of("a").Stale {
 		t.Error("a snapshot changed, or the new one did not")
 	}
-	if names, _ := page(t, c.Now(), Tool, "", everyone); len(names) != 1 {
+	if names, _ := page(t, c.Now(), Tool, "", All); len(names) != 1 {
 		t.Errorf("stale tools: %q", names)
 	}
 	offer(t, c, "a", map[Kind][]string{Tool: {"x"}})
@@ -234,7 +277,7 @@ func TestRemoveByPrefix(t *testing.T) {
 		offer(t, c, "git", map[Kind][]string{Tool: {"log"}})
 		before := c.Now()
 		n := c.RemoveByPrefix(prefix)
-		names, _ := page(t, c.Now(), Tool, "", everyone)
+		names, _ := page(t, c.Now(), Tool, "", All)
 		if diff := cmp.Diff(want.left, names); n != want.n || diff != "" {
 			t.Errorf("%s: %d removed, left: %s", prefix, n, diff)
 		}
@@ -250,7 +293,7 @@ func TestStatsOutliveTheList(t *testing.T) {
 	c := New(0)
 	defer c.Close()
 	find := func() *Item {
-		it, err := c.Now().Find(Tool, "a__x", everyone)
+		it, err := c.Now().Find(Tool, "a__x", All)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,17 +336,16 @@ func TestUnlisted(t *testing.T) {
 		c.Put("a", &Lists{Items: [kinds][]*Item{Tool: {it}}, Unlisted: unlisted}, Which{})
 		return <-told
 	}
-	all := func(string) bool { return true }
 	if ch := put(true); !ch.Apart || !ch.Differ.Tools {
 		t.Errorf("told %+v", ch)
 	}
-	if _, err := c.Now().Find(Tool, "a:x", all); err == nil || len(c.Now().Items(Tool)) > 0 || c.Now().Tool("a", "x") == nil || c.Now().Tool("a", "y") != nil || len(c.Now().Of("a").Items[Tool]) != 1 {
+	if _, err := c.Now().Find(Tool, "a:x", All); err == nil || len(c.Now().Items(Tool)) > 0 || c.Now().Tool("a", "x") == nil || c.Now().Tool("a", "y") != nil || len(c.Now().Of("a").Items[Tool]) != 1 {
 		t.Error("an unlisted tool is on the merged face, or nowhere")
 	}
 	if ch := put(false); ch.Apart || !ch.Differ.Tools {
 		t.Errorf("told %+v", ch)
 	}
-	if got, err := c.Now().Find(Tool, "a:x", all); err != nil || got.Name != "x" {
+	if got, err := c.Now().Find(Tool, "a:x", All); err != nil || got.Name != "x" {
 		t.Errorf("once listed: %v", err)
 	}
 	if ch := put(true); ch.Apart || !ch.Differ.Tools {

@@ -19,27 +19,27 @@ func TestFind(t *testing.T) {
 	for _, tc := range []struct {
 		kind    Kind
 		name    string
-		allowed func(string) bool
+		allowed Sight
 		want    string // the Ref, or the error
 	}{
-		{Tool, "fs__read", everyone, "fs:read"},
-		{Tool, "fs:read", everyone, "fs:read"},
-		{Tool, "mcp:git:read", everyone, "git:read"},
-		{Tool, "log", everyone, "git:log"},
-		{Tool, "fs:a:b", everyone, "fs:a:b"},
-		{Tool, "a:b", everyone, "fs:a:b"},
-		{Tool, "mcp:fs:a:b", everyone, "fs:a:b"},
-		{Tool, odd, everyone, "fs:odd.name"},
-		{Tool, "odd.name", everyone, "fs:odd.name"},
-		{Prompt, "git__review", everyone, "git:review"},
-		{Prompt, "greet", everyone, "fs:greet"},
-		{Tool, "greet", everyone, "greet: unknown tool"},
-		{Tool, "read", everyone, "read: several upstreams have a tool of that name: fs__read, git__read"},
+		{Tool, "fs__read", All, "fs:read"},
+		{Tool, "fs:read", All, "fs:read"},
+		{Tool, "mcp:git:read", All, "git:read"},
+		{Tool, "log", All, "git:log"},
+		{Tool, "fs:a:b", All, "fs:a:b"},
+		{Tool, "a:b", All, "fs:a:b"},
+		{Tool, "mcp:fs:a:b", All, "fs:a:b"},
+		{Tool, odd, All, "fs:odd.name"},
+		{Tool, "odd.name", All, "fs:odd.name"},
+		{Prompt, "git__review", All, "git:review"},
+		{Prompt, "greet", All, "fs:greet"},
+		{Tool, "greet", All, "greet: unknown tool"},
+		{Tool, "read", All, "read: several upstreams have a tool of that name: fs__read, git__read"},
 		{Tool, "read", only("git"), "git:read"},
 		{Tool, "fs__read", only("git"), "fs__read: unknown tool"},
 		{Tool, "fs:read", only("git"), "fs:read: unknown tool"},
-		{Tool, "", everyone, ": unknown tool"},
-		{Tool, "fs:", everyone, "fs:: unknown tool"},
+		{Tool, "", All, ": unknown tool"},
+		{Tool, "fs:", All, "fs:: unknown tool"},
 		{Tool, "mcp:read", only("git"), "mcp:read: unknown tool"},
 	} {
 		it, err := c.Now().Find(tc.kind, tc.name, tc.allowed)
@@ -90,33 +90,33 @@ func TestRoute(t *testing.T) {
 	offer(t, c, "fs", map[Kind][]string{Resource: {"file:///a", "both://x", "git+ssh://host/r"}, Template: {"file:///logs/{name}", "q://{+path}{?a,b}"}})
 	offer(t, c, "git", map[Kind][]string{Resource: {"both://x", "repo://main"}, Template: {"repo://{owner}/{name}{/path*}"}})
 	offer(t, c, "secret", map[Kind][]string{Template: {"hidden://{id}"}})
-	but := func(u string) bool { return u != "secret" }
+	but := sight(func(u string) bool { return u != "secret" })
 	for _, tc := range []struct {
 		uri     string
-		allowed func(string) bool
+		allowed Sight
 		want    string
 	}{
-		{"file:///a", everyone, "fs file:///a"},
-		{"both://x", everyone, "fs both://x"},
+		{"file:///a", All, "fs file:///a"},
+		{"both://x", All, "fs both://x"},
 		{"both://x", only("git"), "git both://x"},
-		{"git+both://x", everyone, "git both://x"},
-		{"fs+both://x", everyone, "fs both://x"},
+		{"git+both://x", All, "git both://x"},
+		{"fs+both://x", All, "fs both://x"},
 		{"fs+both://x", only("git"), "resource_not_found"},
-		{"git+repo://dynamic", everyone, "git repo://dynamic"},
-		{"git+ssh://host/r", everyone, "fs git+ssh://host/r"},
-		{"git+ssh://host/other", everyone, "git ssh://host/other"},
-		{"file:///logs/today", everyone, "fs file:///logs/today"},
-		{"q://a/b/c?a=1&b=2", everyone, "fs q://a/b/c?a=1&b=2"},
-		{"repo://o/n", everyone, "git repo://o/n"},
-		{"repo://o/n/src/main.go", everyone, "git repo://o/n/src/main.go"},
-		{"file:///elsewhere/deep", everyone, "fs file:///elsewhere/deep"}, // the only one with that scheme
-		{"hidden://1", everyone, "secret hidden://1"},
+		{"git+repo://dynamic", All, "git repo://dynamic"},
+		{"git+ssh://host/r", All, "fs git+ssh://host/r"},
+		{"git+ssh://host/other", All, "git ssh://host/other"},
+		{"file:///logs/today", All, "fs file:///logs/today"},
+		{"q://a/b/c?a=1&b=2", All, "fs q://a/b/c?a=1&b=2"},
+		{"repo://o/n", All, "git repo://o/n"},
+		{"repo://o/n/src/main.go", All, "git repo://o/n/src/main.go"},
+		{"file:///elsewhere/deep", All, "fs file:///elsewhere/deep"}, // the only one with that scheme
+		{"hidden://1", All, "secret hidden://1"},
 		{"hidden://1", but, "resource_not_found"},
 		{"hidden://{id}", but, "resource_not_found"},
-		{"hidden://{id}", everyone, "secret hidden://{id}"},
-		{"both://unlisted", everyone, "resource_not_found"}, // two with that scheme
-		{"nosuch://x", everyone, "resource_not_found"},
-		{"", everyone, "resource_not_found"},
+		{"hidden://{id}", All, "secret hidden://{id}"},
+		{"both://unlisted", All, "resource_not_found"}, // two with that scheme
+		{"nosuch://x", All, "resource_not_found"},
+		{"", All, "resource_not_found"},
 	} {
 		up, own, err := c.Now().Route(tc.uri, tc.allowed)
 		got := up + " " + own

@@ -12,14 +12,16 @@ import (
 // Handling is what is done with the arguments and results of a tool besides
 // passing them on. The zero value is that of an upstream that says nothing.
 type Handling struct {
-	NoReferences bool // @name in arguments is just text
-	NoSaveAs     bool // results are not kept by a name that the caller gives
-	NoCards      bool // long results are passed on whole everywhere
-	CardBytes    int  // results over it are long; 0 means 16 KiB
-	ResultSaveAs bool // a result {"result": …, "saveAs": "name"} is kept under that name
-	Envelope     bool // results are envelopes, of which the data is kept
-	Task         Task // when a call becomes a durable task
-	Keyed        bool // the same idempotency key twice is one call, so that one that was cut off may be made again
+	NoReferences bool   // @name in arguments is just text
+	NoSaveAs     bool   // results are not kept by a name that the caller gives
+	NoCards      bool   // long results are passed on whole everywhere
+	CardBytes    int    // results over it are long; 0 means 16 KiB
+	ResultSaveAs bool   // a result {"result": …, "saveAs": "name"} is kept under that name
+	Envelope     bool   // results are envelopes, of which the data is kept
+	Task         Task   // when a call becomes a durable task
+	Carrier      bool   // all it does is to call other tools, each of which is decided about by itself
+	Only         string // the principal that it is there for; empty means everybody
+	Keyed        bool   // the same idempotency key twice is one call, so that one that was cut off may be made again
 }
 
 // Task says when a call becomes a durable task, for clients that know these.

@@ -60,6 +60,7 @@ type Item struct {
 	Priority   string           // of a call in the upstream's queue; empty for none in particular
 	Timeout    time.Duration    // of a call of the tool; 0 means the upstream's own
 	Handling   Handling
+	Vouched    bool // what the definition says of itself counts: its annotations
 	Stat       *Stat
 
 	kept    *stateful      // of a tool

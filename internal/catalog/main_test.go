@@ -8,9 +8,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func everyone(string) bool { return true }
+// sight is that of who sees all of the servers that pass, and nothing else.
+func sight(pass func(server string) bool) Sight {
+	return Sight{Server: pass, Item: func(it *Item) bool { return pass(it.Upstream) }}
+}
 
-func only(upstream string) func(string) bool { return func(u string) bool { return u == upstream } }
+func only(upstream string) Sight { return sight(func(u string) bool { return u == upstream }) }
 
 // item parses a definition that is known to be good.
 func item(t testing.TB, k Kind, upstream, raw string) *Item {

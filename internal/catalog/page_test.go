@@ -15,9 +15,9 @@ import (
 )
 
 // page returns the names on a page and the cursor of the next one.
-func page(t testing.TB, s *Snapshot, k Kind, cursor string, allowed func(string) bool) (names []string, next string) {
+func page(t testing.TB, s *Snapshot, k Kind, cursor string, see Sight) (names []string, next string) {
 	t.Helper()
-	b, err := s.Page(k, View{Era: mcp.Legacy}, cursor, allowed)
+	b, err := s.Page(k, View{Era: mcp.Legacy}, cursor, see.Item)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestPagesCoverTheList(t *testing.T) {
 	var all []string
 	cursor, pages := "", 0
 	for {
-		names, next := page(t, c.Now(), Tool, cursor, func(u string) bool { return u != "hidden" })
+		names, next := page(t, c.Now(), Tool, cursor, sight(func(u string) bool { return u != "hidden" }))
 		all, pages = append(all, names...), pages+1
 		if cursor = next; next == "" {
 			break
@@ -62,7 +62,7 @@ func TestPagesCoverTheList(t *testing.T) {
 	if len(all) != 2200 || pages != 3 || !slices.IsSorted(all) || len(slices.Compact(all)) != 2200 {
 		t.Errorf("%d names on %d pages, sorted %t", len(all), pages, slices.IsSorted(all))
 	}
-	if names, next := page(t, c.Now(), Prompt, "", everyone); len(names) != 0 || next != "" {
+	if names, next := page(t, c.Now(), Prompt, "", All); len(names) != 0 || next != "" {
 		t.Errorf("no prompts: %q, %q", names, next)
 	}
 }
@@ -88,12 +88,12 @@ func TestCursorSurvivesChanges(t *testing.T) {
 		before := numbered(0, rapid.IntRange(0, 300).Draw(rt, "before"))
 		after := numbered(0, rapid.IntRange(0, 300).Draw(rt, "after"))
 		put(c, slices.Concat(before, stay))
-		first, cursor := page(t, c.Now(), Prompt, "", everyone)
+		first, cursor := page(t, c.Now(), Prompt, "", All)
 		if rapid.Bool().Draw(rt, "the place itself goes") {
 			stay = slices.DeleteFunc(stay, func(n string) bool { return "u__"+n == first[len(first)-1] })
 		}
 		put(c, slices.Concat(after, stay, []string{"zzz"}))
-		second, _ := page(t, c.Now(), Prompt, cursor, everyone)
+		second, _ := page(t, c.Now(), Prompt, cursor, All)
 		seen := map[string]int{}
 		for _, n := range slices.Concat(first, second) {
 			seen[n]++
@@ -121,8 +121,8 @@ func TestCursorBetweenEqualTemplates(t *testing.T) {
 	offer(t, c, "u", map[Kind][]string{Template: append(names, "z://{x}")})
 	offer(t, c, "v", map[Kind][]string{Template: {"z://{x}"}})
 	offer(t, c, "w", map[Kind][]string{Template: {"z://{x}"}})
-	first, cursor := page(t, c.Now(), Template, "", everyone)
-	second, _ := page(t, c.Now(), Template, cursor, everyone)
+	first, cursor := page(t, c.Now(), Template, "", All)
+	second, _ := page(t, c.Now(), Template, cursor, All)
 	if len(first) != pageItems || len(second) != 2 {
 		t.Errorf("%d and %d", len(first), len(second))
 	}
@@ -138,7 +138,7 @@ func TestPageIsBoundedInBytes(t *testing.T) {
 	c.Put("u", l, Which{})
 	cursor, pages := "", 0
 	for {
-		names, next := page(t, c.Now(), Tool, cursor, everyone)
+		names, next := page(t, c.Now(), Tool, cursor, All)
 		if pages++; len(names) != 1 {
 			t.Fatalf("page %d has %d tools", pages, len(names))
 		}
@@ -155,9 +155,9 @@ func TestForeignCursors(t *testing.T) {
 	c := New(0)
 	defer c.Close()
 	offer(t, c, "u", map[Kind][]string{Tool: numbered(0, 1100), Prompt: numbered(0, 1100)})
-	_, ofPrompts := page(t, c.Now(), Prompt, "", everyone)
+	_, ofPrompts := page(t, c.Now(), Prompt, "", All)
 	for _, cursor := range []string{"1", "!", base64.RawURLEncoding.EncodeToString([]byte("x")), base64.RawURLEncoding.EncodeToString(nil) + "=", ofPrompts} {
-		if _, err := c.Now().Page(Tool, View{Era: mcp.Legacy}, cursor, everyone); !fault.Is(err, fault.InvalidParams) {
+		if _, err := c.Now().Page(Tool, View{Era: mcp.Legacy}, cursor, All.Item); !fault.Is(err, fault.InvalidParams) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
@@ -175,7 +175,7 @@ func crowd(b *testing.B) *Snapshot {
 func BenchmarkFind10000(b *testing.B) {
 	s := crowd(b)
 	for b.Loop() {
-		if _, err := s.Find(Tool, "server7__tool000500", everyone); err != nil {
+		if _, err := s.Find(Tool, "server7__tool000500", All); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -184,7 +184,7 @@ func BenchmarkFind10000(b *testing.B) {
 func BenchmarkFindUnknown10000(b *testing.B) {
 	s := crowd(b)
 	for b.Loop() {
-		if _, err := s.Find(Tool, "server7__tol000500", everyone); err == nil {
+		if _, err := s.Find(Tool, "server7__tol000500", All); err == nil {
 			b.Fatal("found")
 		}
 	}
@@ -192,9 +192,9 @@ func BenchmarkFindUnknown10000(b *testing.B) {
 
 func BenchmarkPage10000(b *testing.B) {
 	s := crowd(b)
-	_, cursor := page(b, s, Tool, "", everyone)
+	_, cursor := page(b, s, Tool, "", All)
 	for b.Loop() {
-		if _, err := s.Page(Tool, View{Era: mcp.Legacy}, cursor, everyone); err != nil {
+		if _, err := s.Page(Tool, View{Era: mcp.Legacy}, cursor, All.Item); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -119,22 +119,31 @@ func (s *Snapshot) collide() {
 // Prefixed is the URI that names one upstream's resource without doubt.
 func Prefixed(upstream, uri string) string { return upstream + "+" + uri }
 
+// Sight says what is there for somebody. To them, the rest does not exist.
+type Sight struct {
+	Server func(name string) bool // whether anything of a server may be
+	Item   func(*Item) bool       // whether an item is
+}
+
+// All is the sight of who sees everything.
+var All = Sight{Server: func(string) bool { return true }, Item: func(*Item) bool { return true }}
+
 // Find resolves the name of a tool or prompt in any form that we accept.
-func (s *Snapshot) Find(k Kind, name string, allowed func(upstream string) bool) (*Item, error) {
-	if it := s.exposed[k][name]; it != nil && allowed(it.Upstream) {
+func (s *Snapshot) Find(k Kind, name string, see Sight) (*Item, error) {
+	if it := s.exposed[k][name]; it != nil && see.Item(it) {
 		return it, nil
 	}
 	ref := strings.TrimPrefix(name, "mcp:")
 	if upstream, bare, ok := strings.Cut(ref, ":"); ok {
 		for _, it := range s.bare[k][bare] {
-			if it.Upstream == upstream && allowed(upstream) {
+			if it.Upstream == upstream && see.Item(it) {
 				return it, nil
 			}
 		}
 	}
 	var found []*Item
 	for _, it := range s.bare[k][name] {
-		if allowed(it.Upstream) {
+		if see.Item(it) {
 			found = append(found, it)
 		}
 	}
@@ -142,7 +151,7 @@ func (s *Snapshot) Find(k Kind, name string, allowed func(upstream string) bool)
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, s.unknown(k, name, allowed)
+		return nil, s.unknown(k, name, see)
 	}
 	var candidates []string
 	for _, it := range found {
@@ -153,9 +162,9 @@ func (s *Snapshot) Find(k Kind, name string, allowed func(upstream string) bool)
 	return nil, f.With("candidates", candidates)
 }
 
-func (s *Snapshot) unknown(k Kind, name string, allowed func(string) bool) error {
+func (s *Snapshot) unknown(k Kind, name string, see Sight) error {
 	f := fault.New(fault.UnknownTool, name, "unknown %s", k)
-	if near := s.near(k, name, allowed); len(near) > 0 {
+	if near := s.near(k, name, see); len(near) > 0 {
 		f.Hint = fmt.Sprintf("Did you mean %s?", strings.Join(near, " or "))
 		f.With("close", near)
 	}
@@ -164,11 +173,11 @@ func (s *Snapshot) unknown(k Kind, name string, allowed func(string) bool) error
 
 // near lists the exposed names that are closest to a misspelt one, which may
 // have been meant as an upstream's own name.
-func (s *Snapshot) near(k Kind, name string, allowed func(string) bool) []string {
+func (s *Snapshot) near(k Kind, name string, see Sight) []string {
 	var exposed, bare []string
 	whose := map[string]string{}
 	for _, it := range s.items[k] {
-		if allowed(it.Upstream) {
+		if see.Item(it) {
 			exposed, bare = append(exposed, it.Exposed), append(bare, it.Name)
 			whose[it.Name] = it.Exposed
 		}
@@ -187,14 +196,14 @@ func (s *Snapshot) near(k Kind, name string, allowed func(string) bool) []string
 // prefixed form of any other, the templates, and the only upstream with
 // resources of that scheme. A URI that merely looks prefixed, such as
 // git+ssh://host where there is an upstream git, is thus found if it is listed.
-func (s *Snapshot) Route(uri string, allowed func(upstream string) bool) (upstream, own string, err error) {
+func (s *Snapshot) Route(uri string, see Sight) (upstream, own string, err error) {
 	up, rest, prefixed := strings.Cut(uri, "+")
-	prefixed = prefixed && s.sources[up] != nil && allowed(up) && strings.Contains(rest, ":")
-	if prefixed && slices.ContainsFunc(s.uris[rest], func(it *Item) bool { return it.Upstream == up }) {
+	prefixed = prefixed && s.sources[up] != nil && see.Server(up) && strings.Contains(rest, ":")
+	if prefixed && slices.ContainsFunc(s.uris[rest], func(it *Item) bool { return it.Upstream == up && see.Item(it) }) {
 		return up, rest, nil
 	}
 	for _, it := range s.uris[uri] {
-		if allowed(it.Upstream) {
+		if see.Item(it) {
 			return it.Upstream, uri, nil
 		}
 	}
@@ -202,11 +211,11 @@ func (s *Snapshot) Route(uri string, allowed func(upstream string) bool) (upstre
 		return up, rest, nil
 	}
 	for _, it := range s.items[Template] {
-		if allowed(it.Upstream) && (it.Name == uri || it.pattern != nil && it.pattern.MatchString(uri)) {
+		if see.Item(it) && (it.Name == uri || it.pattern != nil && it.pattern.MatchString(uri)) {
 			return it.Upstream, uri, nil
 		}
 	}
-	if up := s.onlyOf(scheme(uri), allowed); up != "" {
+	if up := s.onlyOf(scheme(uri), see); up != "" {
 		return up, uri, nil
 	}
 	return "", "", fault.New(fault.ResourceNotFound, uri, "no upstream offers this resource").With("uri", uri)
@@ -217,11 +226,11 @@ func scheme(uri string) string {
 	return sch
 }
 
-func (s *Snapshot) onlyOf(sch string, allowed func(string) bool) string {
+func (s *Snapshot) onlyOf(sch string, see Sight) string {
 	found := ""
 	for _, k := range []Kind{Resource, Template} {
 		for _, it := range s.items[k] {
-			if scheme(it.Name) != sch || !allowed(it.Upstream) || it.Upstream == found {
+			if scheme(it.Name) != sch || !see.Item(it) || it.Upstream == found {
 				continue
 			}
 			if found != "" {
@@ -242,7 +251,7 @@ const (
 // Page renders one page of a list as the members of a result, without braces:
 // the array and, if there is more, the cursor. Definitions are those for clients
 // of the era; on stateful faces tools take saveAs.
-func (s *Snapshot) Page(k Kind, v View, cursor string, allowed func(upstream string) bool) ([]byte, error) {
+func (s *Snapshot) Page(k Kind, v View, cursor string, sees func(*Item) bool) ([]byte, error) {
 	items := s.items[k]
 	start := 0
 	if cursor != "" {
@@ -256,7 +265,7 @@ func (s *Snapshot) Page(k Kind, v View, cursor string, allowed func(upstream str
 	out := append(append([]byte{'"'}, k.Member()...), `":[`...)
 	n, last := 0, (*Item)(nil)
 	for _, it := range items[start:] {
-		if !allowed(it.Upstream) {
+		if !sees(it) {
 			continue
 		}
 		shown := it.As(v)

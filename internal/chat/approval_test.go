@@ -13,6 +13,7 @@ import (
 
 func TestApprovals(t *testing.T) {
 	call := says("", `srv__wipe {"path":"/a"}`)
+	nobody := policy.Decision{Reason: policy.ReasonNobody}
 	for _, c := range []struct {
 		name   string
 		decide *policy.Decision // nil: nobody is there
@@ -26,7 +27,7 @@ func TestApprovals(t *testing.T) {
 			`call.done ok "(The user changed the arguments to {\"path\":\"/b\"} before the call.)\nwiped {\"path\":\"/b\"}"`}, 1},
 		{"denied", &policy.Decision{Reason: "not today"}, []string{
 			`approval.asked {"path":"/a"}`, `approval.decided denied`, `call.done denied "srv__wipe was not called: local does not want it: not today."`}, 0},
-		{"nobody is there", nil, []string{`approval.decided nobody`, `call.done denied "srv__wipe was not called: a person has to allow it, and nobody is there to be asked."`}, 0},
+		{"nobody is there", nil, []string{`approval.decided nobody`, fmt.Sprintf("call.done denied %q", "srv__wipe was not called: "+nobody.Tell()+".")}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, staged{model: &spoken{answers: []answer{call, says("ok")}}, quiet: c.decide == nil})

@@ -26,13 +26,10 @@ type job struct {
 	TurnCall
 	tool    *Tool // nil: there is none, and refusal says why
 	refusal string
-	verdict policy.Verdict
 	remark  string // is put after the result
 }
 
-func (j *job) parallel() bool {
-	return j.tool != nil && j.tool.safe() && j.verdict.Action == policy.Allow
-}
+func (j *job) parallel() bool { return j.tool != nil && j.tool.safe() }
 
 // make makes the calls of an answer: those that change nothing at once, up to
 // a bound, the others one after the other, in the order of the answer.
@@ -95,7 +92,7 @@ func signature(c *Call) string {
 	return c.Name + "\x00" + b.String()
 }
 
-// look finds the tool of a call and decides on it.
+// look finds the tool of a call.
 func (t *turn) look(j *job) {
 	if j.Malformed != "" {
 		j.refusal = "The call could not be read. Write one JSON object with the name of a tool and its arguments, closed properly."
@@ -118,7 +115,6 @@ func (t *turn) look(j *job) {
 		return
 	}
 	j.tool = tool
-	j.verdict = policy.Decide(tool.Subject, policy.Chat, t.agent.Approvals, t.s.Approvals, t.s.Rules)
 }
 
 // together makes calls at once.
@@ -167,36 +163,19 @@ func (t *turn) do(ctx context.Context, j *job) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	args, edited := j.Args, false
-	switch {
-	case j.tool == nil:
+	if j.tool == nil {
 		return t.result(ctx, j, &Result{Content: j.refusal, IsError: true, Status: Refused})
-	case j.verdict.Action == policy.Ask:
-		dec, err := t.approve(ctx, j)
-		if err != nil {
-			return err
-		}
-		if !dec.Approve {
-			return t.result(ctx, j, &Result{Content: fmt.Sprintf("%s was not called: %s.", j.tool.Tool.Name, dec.Tell()), IsError: true, Status: Denied})
-		}
-		if edited = dec.Args != nil && !bytes.Equal(dec.Args, args); edited {
-			args = dec.Args
-		}
-	case j.verdict.Action != policy.Allow:
-		return t.result(ctx, j, &Result{Content: fmt.Sprintf("%s was not called: %s.", j.tool.Tool.Name, j.verdict.Reason), IsError: true, Status: Denied})
 	}
-	c := &Call{ID: j.ID, Name: j.tool.Tool.Name, Args: args, Upstream: j.tool.Upstream, Ref: j.tool.Ref, Edited: edited}
-	if err := t.note(ctx, &Event{Type: CallStarted, Call: c}); err != nil {
-		return err
-	}
-	began := time.Now()
-	r, err := t.call(ctx, c)
+	m := &making{t: t, job: j, call: Call{ID: j.ID, Name: j.tool.Tool.Name, Args: j.Args, Upstream: j.tool.Upstream, Ref: j.tool.Ref}}
+	r, err := m.make(ctx)
 	if err != nil {
 		return err
 	}
-	r.TookMS = time.Since(began).Milliseconds()
-	if edited {
-		r.Content = fmt.Sprintf("(The user changed the arguments to %s before the call.)\n%s", args, r.Content)
+	if m.started {
+		r.TookMS = time.Since(m.began).Milliseconds()
+	}
+	if m.call.Edited && r.Status != Denied {
+		r.Content = fmt.Sprintf("(The user changed the arguments to %s before the call.)\n%s", m.call.Args, r.Content)
 	}
 	return t.result(ctx, j, r)
 }
@@ -219,74 +198,11 @@ func (t *turn) result(ctx context.Context, j *job, r *Result) error {
 	return t.note(ctx, &Event{Type: CallDone, Result: r})
 }
 
-// approve asks a person. The error says that the turn ends.
-func (t *turn) approve(ctx context.Context, j *job) (policy.Decision, error) {
-	a := policy.Approval{
-		Session: t.session, Principal: t.who.Name, Agent: t.agent.Name, Turn: t.id, Call: j.ID, Tool: j.tool.Tool.Name, Upstream: j.tool.Upstream, Ref: j.tool.Ref,
-		Kind: policy.KindTool, Args: j.Args, Reason: j.verdict.Reason,
-	}
-	if t.e.opts.Desk == nil {
-		return policy.Decision{Reason: policy.ReasonNobody}, nil
-	}
-	var failed error
-	dec, err := t.e.opts.Desk.Ask(ctx, a, func(asked policy.Approval) {
-		a = asked
-		failed = t.note(ctx, &Event{Type: ApprovalAsked, Approval: &asked})
-	})
-	switch {
-	case ctx.Err() != nil:
-		return dec, context.Cause(ctx)
-	case failed != nil:
-		return dec, failed
-	case err != nil:
-		dec = policy.Decision{Reason: policy.ReasonFailed}
-	}
-	about := &policy.Approval{ID: a.ID, Session: a.Session, Principal: a.Principal, Turn: t.id, Call: j.ID, Tool: a.Tool, Upstream: a.Upstream, Ref: a.Ref, Kind: a.Kind, Created: a.Created, Expires: a.Expires}
-	return dec, t.note(ctx, &Event{Type: ApprovalDecided, Approval: about, Decision: &dec})
-}
-
 // aborted is the decision on a question whose turn has ended.
 func aborted(turn string, c *TurnCall) *Event {
 	a := *c.Approval
 	a.Args = nil
 	return &Event{Type: ApprovalDecided, Turn: turn, Approval: &a, Decision: &policy.Decision{Reason: policy.ReasonAborted, Time: time.Now().UTC()}}
-}
-
-// call has a tool called. The error says that ctx has ended.
-func (t *turn) call(ctx context.Context, c *Call) (*Result, error) {
-	params := append(wire.AppendString([]byte(`{"name":`), c.Name), `,"arguments":`...)
-	params = append(append(params, c.Args...), `,"_meta":{"progressToken":`...)
-	params = wire.AppendString(params, c.ID)
-	if t.chain != "" {
-		params = wire.AppendString(append(params, `,"`+metaChain+`":`...), t.chain)
-	}
-	if t.trace.Traceparent != "" {
-		params = wire.AppendString(append(params, `,"traceparent":`...), t.trace.Traceparent)
-	}
-	if t.trace.Tracestate != "" {
-		params = wire.AppendString(append(params, `,"tracestate":`...), t.trace.Tracestate)
-	}
-	params = append(params, "}}"...)
-	req := t.message("tools/call", params, &progress{t: t, call: c.ID})
-	req.Token = wire.Quote(c.ID)
-	req.Approved = true      // here, where waiting can be seen and arguments changed
-	req.Agent = t.agent.Name // what comes of the call is decided by its rules
-	resp, err := t.handle(ctx, req)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		f := fault.Of(err)
-		text := f.Text()
-		if f.Advice() != "" {
-			text += ". " + f.Advice()
-		}
-		return &Result{Content: text, IsError: true, Status: Failed}, nil
-	}
-	defer resp.Release()
-	r := render(&resp)
-	r.Content = shorten(r.Content, t.resultBytes())
-	return r, nil
 }
 
 // metaChain is call.MetaChain: the call that the turn comes of is told to the
@@ -296,16 +212,21 @@ const metaChain = "stoa/chain"
 // grace is how long a call that was cancelled is waited for.
 const grace = 50 * time.Millisecond
 
-// handle passes a request to the face, and does not wait for one that does not
-// heed the end of ctx.
+// handle passes a request to the face.
 func (t *turn) handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	return t.patient(ctx, func() (mcp.Response, error) { return t.face.Handle(ctx, req) })
+}
+
+// patient waits for an answer of the face, but not for one that does not heed
+// the end of ctx.
+func (t *turn) patient(ctx context.Context, reach func() (mcp.Response, error)) (mcp.Response, error) {
 	type outcome struct {
 		resp mcp.Response
 		err  error
 	}
 	done := make(chan outcome, 1)
 	t.e.wg.Go(func() {
-		resp, err := t.reach(ctx, req)
+		resp, err := t.guard(reach)
 		done <- outcome{resp, err}
 	})
 	select {
@@ -323,9 +244,9 @@ func (t *turn) handle(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	}
 }
 
-func (t *turn) reach(ctx context.Context, req *mcp.Request) (resp mcp.Response, err error) {
+func (t *turn) guard(reach func() (mcp.Response, error)) (resp mcp.Response, err error) {
 	defer t.caught(&err)
-	return t.face.Handle(ctx, req)
+	return reach()
 }
 
 // progress is where a running call says how far it is.

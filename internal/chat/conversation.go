@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
@@ -208,12 +209,15 @@ func (c *Conversation) admit(ctx context.Context, in *Input, s *Settings) error 
 	case len(in.Key) > 200:
 		return &fault.Error{Kind: fault.InvalidParams, Subject: "key", Msg: "the key is longer than 200 bytes", Hint: "Use a shorter one."}
 	}
-	a, err := c.e.Agent(in.Agent)
+	who, name := c.owner()
+	a, err := c.e.agentFor(who, in.Agent)
 	if err != nil {
 		return err
 	}
-	who, name := c.owner()
 	in.ID, in.Agent, in.Principal, in.Session = "", a.Name, who.Name, name
+	if in.Actor == nil || in.Actor.Principal != who.Name {
+		in.Actor = actor.New(actor.Chat, who).Record()
+	}
 	if in.FileID == "" {
 		in.File = ""
 		return nil

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
@@ -33,7 +33,7 @@ type Model struct {
 // may be left out.
 type Options struct {
 	// Face returns what the hub offers in a Session of that name.
-	Face func(session string) mcp.Handler
+	Face func(session string) call.Face
 	// Models returns the model of a name; "" means the default.
 	Models func(name string) (Model, error)
 	Desk   *policy.Desk // nil: what a person would have to allow is denied
@@ -45,10 +45,7 @@ type Options struct {
 	Attach func(ctx context.Context, who *auth.Principal, id string, s *session.Session) (string, error)
 	// Principal returns who has a name now, or nil if nobody does: an input
 	// may be taken up again when its owner's token is gone.
-	Principal func(name string) *auth.Principal
-	// Builtin reports whether an upstream is part of the hub; nil: those
-	// whose tools have bare names are.
-	Builtin func(upstream string) bool
+	Principal call.Lookup
 	// Find returns the upstream of an exposed tool and its name across
 	// upstreams; nil: the exposed name tells.
 	Find   func(tool string) (upstream, ref string, ok bool)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
@@ -67,15 +68,17 @@ type Event struct {
 // Input is what a user says. Principal and Session say whose conversation it
 // is, so that an input that waited can be answered after a restart.
 type Input struct {
-	ID        string     `json:"id"`
-	Text      string     `json:"text,omitempty"`
-	Agent     string     `json:"agent,omitempty"`
-	FileID    string     `json:"fileId,omitempty"`
-	Key       string     `json:"key,omitempty"`  // given twice, the input is taken once
-	File      string     `json:"file,omitempty"` // what the model is told of the file
-	Principal string     `json:"principal,omitempty"`
-	Session   string     `json:"session,omitempty"`
-	Trace     obs.Parent `json:"trace,omitzero"` // what it is part of
+	ID        string `json:"id"`
+	Text      string `json:"text,omitempty"`
+	Agent     string `json:"agent,omitempty"`
+	FileID    string `json:"fileId,omitempty"`
+	Key       string `json:"key,omitempty"`  // given twice, the input is taken once
+	File      string `json:"file,omitempty"` // what the model is told of the file
+	Principal string `json:"principal,omitempty"`
+	// Actor is on whose behalf it was said; nil in what older versions wrote.
+	Actor   *actor.Record `json:"actor,omitempty"`
+	Session string        `json:"session,omitempty"`
+	Trace   obs.Parent    `json:"trace,omitzero"` // what it is part of
 }
 
 // Start is what a turn begins with.

@@ -7,7 +7,9 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
@@ -114,14 +116,15 @@ func (c *Conversation) pick(b *book) *Input {
 func (c *Conversation) answer(ctx context.Context, b *book, in *Input) {
 	who, name := c.owner()
 	if who == nil {
-		who, name = c.e.principal(in.Principal), in.Session
+		who, name = c.e.principal(in.Principal, ""), in.Session
 	}
 	if c.e.opts.Sessions != nil && who != nil {
 		if s, err := c.e.bind(who, name); err == nil && s != nil {
 			defer s.Hold()()
 		}
 	}
-	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), who: who, session: name, input: *in}
+	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), session: name, input: *in}
+	t.by, t.gone = actor.Restore(in.Actor, in.Principal, c.e.principal)
 	t.started = func(id string) {
 		c.mu.Lock()
 		c.turn = id
@@ -131,9 +134,9 @@ func (c *Conversation) answer(ctx context.Context, b *book, in *Input) {
 	c.touch()
 }
 
-func (e *Engine) principal(name string) *auth.Principal {
+func (e *Engine) principal(name string, via auth.Via) *auth.Principal {
 	if e.opts.Principal != nil {
-		return e.opts.Principal(name)
+		return e.opts.Principal(name, via)
 	}
 	if name == auth.Local.Name {
 		return auth.Local
@@ -146,7 +149,8 @@ type turn struct {
 	e       *Engine
 	b       *book
 	s       *Settings
-	who     *auth.Principal
+	by      actor.Actor // on whose behalf, before the model
+	gone    error       // why nobody is: somebody it rests on may not come in any more
 	session string
 	input   Input
 	chain   string       // of the call that the turn comes of; empty for none
@@ -156,7 +160,7 @@ type turn struct {
 	id     string
 	agent  Agent
 	model  Model
-	face   mcp.Handler
+	face   call.Face
 	client *mcp.Client
 	tools  *toolset
 	begun  time.Time
@@ -238,8 +242,8 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 		}
 	}()
 	switch {
-	case t.who == nil:
-		return t.fail(fault.New(fault.Denied, t.input.Principal, "nobody has this name any more"))
+	case t.gone != nil:
+		return t.fail(fault.New(fault.Denied, t.input.Principal, "the message cannot be answered: %v", t.gone))
 	case t.model.Model == nil:
 		_, err := t.e.opts.Models(t.agent.Model)
 		if err == nil {
@@ -252,7 +256,7 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 		return t.fail(err)
 	}
 	t.face = t.e.opts.Face(t.session)
-	t.client = client(t.who)
+	t.client = client(t.by, t.agent)
 	most := t.s.MaxSteps
 	if t.agent.MaxSteps > 0 {
 		most = t.agent.MaxSteps
@@ -349,9 +353,7 @@ func (e *Engine) tell(t *turn, kind string, end *End) {
 		return
 	}
 	r := event.Record{Type: kind, Session: t.session, Agent: t.agent.Name, Run: t.id, Trace: t.trace.Trace()}
-	if t.who != nil {
-		r.Principal = t.who.Name
-	}
+	r.Principal = t.by.Name()
 	if end == nil {
 		r.Data = map[string]any{"model": t.model.Name}
 	} else {

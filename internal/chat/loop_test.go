@@ -48,6 +48,7 @@ func TestLoop(t *testing.T) {
 		name    string
 		answers []answer
 		set     Settings
+		rule    policy.Rule // the one by which the face decides
 		want    []string
 		calls   string // of tools
 		text    string // of the end, a part
@@ -77,13 +78,17 @@ func TestLoop(t *testing.T) {
 			`text "I wi"`, `retry discard`, `text "I will"`, `call srv__echo {"text":"1"}`, `answer calls`, `call.started srv__echo {"text":"1"}`, `call.done ok "1"`,
 			`text "He"`, `retry discard`, `text "Here"`, `answer done`, `turn.ended done`}},
 		{name: "one that breaks off for good", answers: []answer{breaks("I wi", llm.Network)}, text: DefaultTexts.LLMError, want: []string{`text "I wi"`, `retry discard`, `text "I wi"`, `turn.ended failed network`}},
-		{name: "a rule that denies", answers: []answer{says("", "srv__echo"), says("ok")}, set: Settings{Rules: policy.Rules{Rules: []policy.Rule{{Tools: []string{"srv"}, Action: policy.Deny, Reason: "nobody may"}}}}, want: []string{
-			`call srv__echo {}`, `answer calls`, `call.done denied "srv__echo was not called: nobody may."`, `text "ok"`, `answer done`, `turn.ended done`}},
-		{name: "a tool that is not offered", answers: []answer{says("", "srv__echo"), says("ok")}, set: Settings{Tools: []string{"srv:f*"}}, want: []string{
+		{name: "a rule that denies", answers: []answer{says("", `srv__echo {"text":"x"}`), says("ok")}, rule: policy.Rule{Tools: []string{"srv"}, Args: map[string]policy.Cond{"text": {Is: json.RawMessage(`"x"`)}}, Action: policy.Deny, Reason: "nobody may"}, want: []string{
+			`call srv__echo {"text":"x"}`, `answer calls`, `call.done denied "srv__echo was not called: the policy does not allow this call: nobody may."`, `text "ok"`, `answer done`, `turn.ended done`}},
+		{name: "a tool that is not offered", answers: []answer{says("", "srv__echo"), says("ok")}, rule: policy.Rule{Tools: []string{"srv:[^f]*"}, Action: policy.Deny}, want: []string{
 			`call srv__echo {}`, `answer calls`, `call.done refused "There is no tool \"srv__echo\". Did you mean srv__fail?"`, `text "ok"`, `answer done`, `turn.ended done`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, staged{model: &spoken{answers: c.answers}, settings: c.set})
+			var rules policy.Rules
+			if c.rule.Action != "" {
+				rules.Rules = []policy.Rule{c.rule}
+			}
+			s := newStage(t, staged{model: &spoken{answers: c.answers}, settings: c.set, rules: rules})
 			conv := s.open("one")
 			s.send(conv, "go")
 			s.turns(conv, 1)

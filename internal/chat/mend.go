@@ -63,7 +63,7 @@ func (c *Conversation) resume(ctx context.Context) error {
 	now := b.now()
 	c.e.mu.Lock()
 	if c.busy = false; c.who == nil {
-		c.who, c.name = c.e.principal(now.Principal), now.Session
+		c.who, c.name = c.e.principal(now.Principal, ""), now.Session
 	}
 	who, name := c.who, c.name
 	c.e.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -92,8 +93,8 @@ func TestProgress(t *testing.T) {
 	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__slow"), says("ok")}}})
 	release := make(chan struct{})
 	s.shop.add("srv__slow", `{"readOnlyHint":true}`, func(_ context.Context, req *mcp.Request, _ json.RawMessage) (string, error) {
-		if string(req.Token) != `"c4"` || !req.Approved {
-			t.Errorf("token %s, approved %v", req.Token, req.Approved)
+		if a := req.Client.Actor; string(req.Token) != `"c4"` || !a.Equal(actor.New(actor.Chat, s.who).By(actor.ByModel(""))) {
+			t.Errorf("token %s, on behalf of %+v", req.Token, a.Record())
 		}
 		req.Stream.Notify(mcp.NoteProgress, []byte(`{"progressToken":"c4","progress":1,"total":2,"message":"half"}`))
 		<-release

@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -56,7 +58,7 @@ func (p *play) start() {
 	p.dead = &atomic.Bool{}
 	var err error
 	p.e, err = Open(context.Background(), nil, Options{
-		Face:   func(string) mcp.Handler { return p.shop },
+		Face:   func(string) call.Face { return gate.Face(p.shop, gate.Options{}) },
 		Models: func(string) (Model, error) { return Model{Model: p.model, Name: "fickle"}, nil },
 		Desk:   p.desk, Idle: time.Hour,
 	}, Settings{MaxSteps: 6, RetryDelay: time.Nanosecond, Queue: 3, RetainNewest: 4})
@@ -66,7 +68,7 @@ func (p *play) start() {
 	dead := p.dead
 	p.e.ledgers = func(string) ledger { return &mortal{p.kept, dead} }
 	p.e.every = time.Duration(p.rng.IntN(3)) * 100 * time.Microsecond
-	if p.c, err = p.e.Conversation(auth.Local, "one"); err != nil {
+	if p.c, err = p.e.Conversation(auth.Owner, "one"); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := p.c.resume(context.Background()); err != nil {
@@ -134,7 +136,7 @@ func (p *play) decide() {
 		if dec.Approve && p.rng.IntN(2) == 0 {
 			dec.Args = json.RawMessage(`{"edited":true}`)
 		}
-		_ = p.desk.Decide(auth.Local, a.ID, dec) // its turn may have ended meanwhile
+		_ = p.desk.Decide(auth.Owner, a.ID, dec) // its turn may have ended meanwhile
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/ailumina"
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/obs"
@@ -15,10 +15,10 @@ import (
 
 // Asker is who puts a question to an agent.
 type Asker struct {
-	Who     *auth.Principal
-	Session string     // whose values the agent's tools may be given; empty for none
-	Chain   string     // which calls the question comes of, as the hub has signed it; empty for none
-	Trace   obs.Parent // what the question is part of
+	By      actor.Actor // on whose behalf
+	Session string      // whose values the agent's tools may be given; empty for none
+	Chain   string      // which calls the question comes of, as the hub has signed it; empty for none
+	Trace   obs.Parent  // what the question is part of
 }
 
 // Ask puts a question to an agent and returns its answer. Nothing is kept of
@@ -31,7 +31,7 @@ func (e *Engine) Ask(ctx context.Context, from Asker, agent string, q ailumina.Q
 		return "", &ailumina.AgentError{Text: "user_input is empty. Say something, or name a file."}
 	}
 	speech := NewSpeech(told)
-	end, err := e.Run(ctx, Run{Who: from.Who, Session: from.Session, Agent: agent, History: said(q.History), Input: q.Input, FileID: q.FileID, Chain: from.Chain, Trace: from.Trace}, speech.Hear)
+	end, err := e.Run(ctx, Run{By: from.By, Session: from.Session, Agent: agent, History: said(q.History), Input: q.Input, FileID: q.FileID, Chain: from.Chain, Trace: from.Trace}, speech.Hear)
 	text := speech.End()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -11,8 +12,8 @@ import (
 
 // Run is a turn that stands alone: of a conversation that whoever asks keeps.
 type Run struct {
-	Who     *auth.Principal
-	Session string // where tools keep what they keep; empty for none
+	By      actor.Actor // on whose behalf
+	Session string      // where tools keep what they keep; empty for none
 	Agent   string
 	History []llm.Message // what was said before
 	Input   string
@@ -29,9 +30,9 @@ func (e *Engine) Run(ctx context.Context, r Run, emit func(Event)) (End, error) 
 	if err != nil {
 		return End{}, err
 	}
-	in := Input{Text: r.Input, Agent: agent.Name, FileID: r.FileID, Principal: r.Who.Name, Session: r.Session, Trace: r.Trace}
+	in := Input{Text: r.Input, Agent: agent.Name, FileID: r.FileID, Principal: r.By.Name(), Actor: r.By.Record(), Session: r.Session, Trace: r.Trace}
 	if r.FileID != "" {
-		if in.File, err = e.attach(ctx, r.Who, r.Session, r.FileID); err != nil {
+		if in.File, err = e.attach(ctx, r.By.Principal(), r.Session, r.FileID); err != nil {
 			return End{}, err
 		}
 	}
@@ -49,7 +50,7 @@ func (e *Engine) Run(ctx context.Context, r Run, emit func(Event)) (End, error) 
 	if err := b.record(ctx, &Event{Type: InputAdded, Input: &in}); err != nil {
 		return End{}, err
 	}
-	t := &turn{e: e, b: b, s: e.settings.Load(), who: r.Who, session: r.Session, input: in, chain: r.Chain}
+	t := &turn{e: e, b: b, s: e.settings.Load(), by: r.By, session: r.Session, input: in, chain: r.Chain}
 	return t.run(ctx), nil
 }
 
@@ -70,11 +71,13 @@ func imported(m llm.Message) Message {
 
 // aside is a turn that is never run, to look at what one would have.
 func (e *Engine) aside(who *auth.Principal, session string, a Agent) *turn {
-	return &turn{e: e, s: e.settings.Load(), who: who, session: session, agent: a, face: e.opts.Face(session), client: client(who)}
+	by := actor.New(actor.Chat, who)
+	return &turn{e: e, s: e.settings.Load(), by: by, session: session, agent: a, face: e.opts.Face(session), client: client(by, a)}
 }
 
-func client(who *auth.Principal) *mcp.Client {
-	return &mcp.Client{Era: mcp.Modern, Principal: who, Info: []byte(`{"name":"stoa-chat","version":"1"}`), Capabilities: []byte("{}")}
+// client is the model of an agent, which acts on somebody's behalf.
+func client(by actor.Actor, a Agent) *mcp.Client {
+	return &mcp.Client{Era: mcp.Modern, Actor: by.By(actor.ByModel(a.Name)), Info: []byte(`{"name":"stoa-chat","version":"1"}`), Capabilities: []byte("{}")}
 }
 
 // fleeting keeps nothing: nobody reads the events of a run again.

@@ -8,20 +8,33 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
 )
 
-// TestRun is a turn of an agent that keeps nothing: its own prompt and tools,
-// the history that comes with it, and the chain of the call that it comes of.
+// TestRun is a turn of an agent that keeps nothing: its own prompt, the tools
+// that its face offers to its model, the history that comes with it, and the
+// chain of the call that it comes of.
 func TestRun(t *testing.T) {
 	m := &spoken{answers: []answer{says("I ", `srv__echo {"text":"x"}`, "srv__fail", "srv__wipe"), says("see.")}}
-	agent := Agent{Name: "news", SystemPrompt: "You read the news.", Tools: []string{"srv__e*", "srv__wipe"}, Approvals: policy.Rules{Rules: []policy.Rule{{Tools: []string{"srv__wipe"}, Action: policy.Deny}}}}
-	s := newStage(t, staged{model: m, settings: Settings{Agents: []Agent{agent}}})
+	agent := Agent{Name: "news", SystemPrompt: "You read the news."}
+	rules := policy.Rules{Rules: []policy.Rule{
+		{Tools: []string{"srv__fail", "srv__wait"}, Action: policy.Deny}, // which are not offered then
+		{Tools: []string{"srv__wipe"}, Args: map[string]policy.Cond{"sure": {Present: new(false)}}, Action: policy.Deny},
+	}}
+	s := newStage(t, staged{model: m, settings: Settings{Agents: []Agent{agent}}, rules: rules})
+	by := actor.New(actor.Chat, s.who)
+	s.shop.ran = func(req *mcp.Request) {
+		if a := req.Client.Actor; !a.Equal(by.By(actor.ByModel("news"))) {
+			t.Errorf("called by %+v", a.Record())
+		}
+	}
 	var events []Event
-	end, err := s.e.Run(t.Context(), Run{Who: s.who, Agent: "News", Input: "what is new?", Chain: "stoac1.abc",
+	end, err := s.e.Run(t.Context(), Run{By: by, Agent: "News", Input: "what is new?", Chain: "stoac1.abc",
 		History: []llm.Message{llm.Say(llm.User, "hi"), llm.Say(llm.Assistant, "hello")}}, func(ev Event) { events = append(events, ev) })
 	if err != nil || end.Reason != ReasonDone || end.Steps != 2 || end.Usage.Output != 20 {
 		t.Fatal(end, err)
@@ -59,7 +72,7 @@ func TestRun(t *testing.T) {
 	if meta := s.shop.metas[0]; !strings.Contains(meta, `"stoa/chain":"stoac1.abc"`) {
 		t.Error(meta)
 	}
-	if _, err := s.e.Run(t.Context(), Run{Who: s.who, Agent: "weather", Input: "x"}, nil); !fault.Is(err, fault.UnknownAgent) {
+	if _, err := s.e.Run(t.Context(), Run{By: by, Agent: "weather", Input: "x"}, nil); !fault.Is(err, fault.UnknownAgent) {
 		t.Error(err)
 	}
 }
@@ -70,7 +83,7 @@ func TestRunEndsWithWhoAsks(t *testing.T) {
 	s := newStage(t, staged{model: &spoken{answers: []answer{hangs("x")}}})
 	for _, reason := range []string{ReasonAborted, ReasonInterrupted} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		end, err := s.e.Run(ctx, Run{Who: s.who, Input: "go"}, func(ev Event) {
+		end, err := s.e.Run(ctx, Run{By: actor.New(actor.Chat, s.who), Input: "go"}, func(ev Event) {
 			switch {
 			case !ev.Live:
 			case reason == ReasonAborted:

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/spell"
 )
 
@@ -17,9 +17,6 @@ type Settings struct {
 	Model        string // empty: the default one
 	SystemPrompt string // empty: the model's own, or DefaultPrompt
 	Temperature  *float64
-	Tools        []string     // globs of tools that the model is offered; none means all
-	Approvals    policy.Rules // the chat's own
-	Rules        policy.Rules // the hub's
 
 	MaxHistory    int           // messages that the model is shown; 0: all
 	RetryAttempts int           // when an answer broke off; 0: 1, below 0: none
@@ -63,16 +60,15 @@ func (t Texts) ToolFailed(tool, err string) string {
 
 // Agent is a configured agent: a model with a purpose of its own.
 type Agent struct {
-	Name         string       `json:"name"`
-	Description  string       `json:"description,omitempty"`
-	Model        string       `json:"model,omitempty"`
-	SystemPrompt string       `json:"systemPrompt,omitempty"`
-	Tools        []string     `json:"tools,omitempty"` // globs; none means all
-	Approvals    policy.Rules `json:"-"`
-	Temperature  *float64     `json:"temperature,omitempty"`
-	MaxSteps     int          `json:"maxSteps,omitempty"`
-	MaxTokens    int          `json:"maxTokens,omitempty"` // of an answer
-	Listed       bool         `json:"listed"`
+	Name         string   `json:"name"`
+	Description  string   `json:"description,omitempty"`
+	Model        string   `json:"model,omitempty"`
+	SystemPrompt string   `json:"systemPrompt,omitempty"`
+	Tools        []string `json:"tools,omitempty"` // globs; none means all
+	Temperature  *float64 `json:"temperature,omitempty"`
+	MaxSteps     int      `json:"maxSteps,omitempty"`
+	MaxTokens    int      `json:"maxTokens,omitempty"` // of an answer
+	Listed       bool     `json:"listed"`
 }
 
 func (s *Settings) defaults() {
@@ -129,6 +125,27 @@ func (e *Engine) Agent(name string) (Agent, error) {
 		}
 		names = append(names, a.Name)
 	}
+	return Agent{}, noAgent(name, names)
+}
+
+// agentFor returns the agent of a name, if somebody may use it. By its scopes
+// an agent is a server like others.
+func (e *Engine) agentFor(who *auth.Principal, name string) (Agent, error) {
+	may := func(agent string) bool { return who.Scopes.Allows(agent) || who.Scopes.Allows(strings.ToLower(agent)) }
+	a, err := e.Agent(name)
+	if err == nil && (a.Name == "" || may(a.Name)) {
+		return a, nil
+	}
+	var names []string
+	for _, one := range e.Agents() {
+		if may(one.Name) {
+			names = append(names, one.Name)
+		}
+	}
+	return Agent{}, noAgent(name, names)
+}
+
+func noAgent(name string, names []string) error {
 	f := fault.New(fault.UnknownAgent, name, "there is no agent of that name")
 	if f.Hint = "Leave the agent out, or configure it."; len(names) > 0 {
 		f.Hint = "Use one of: " + strings.Join(names, ", ") + "."
@@ -136,5 +153,5 @@ func (e *Engine) Agent(name string) (Agent, error) {
 			f.Msg += "; did you mean " + near + "?"
 		}
 	}
-	return Agent{}, f
+	return f
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/script"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -159,13 +161,14 @@ type staged struct {
 	pace     time.Duration
 	settings Settings
 	options  Options
+	rules    policy.Rules // by which the face decides
 	window   int
 	quiet    bool // nobody attends
 }
 
 func newStage(t testing.TB, o staged) *stage {
 	t.Helper()
-	s := &stage{t: t, shop: newShop(), who: auth.Local}
+	s := &stage{t: t, shop: newShop(), who: auth.Owner}
 	s.use(o)
 	var err error
 	if s.reg, err = session.Open(t.Context(), o.store, session.Options{}); err != nil {
@@ -179,7 +182,13 @@ func newStage(t testing.TB, o staged) *stage {
 	if !o.quiet {
 		t.Cleanup(s.desk.Attend(s.who.Name, ""))
 	}
-	o.options.Face = func(string) mcp.Handler { return s.shop }
+	o.options.Face = func(string) call.Face { return gate.Face(s.shop, gate.Options{Rules: policy.Compile(o.rules, nil)}) }
+	o.options.Principal = func(_ string, via auth.Via) *auth.Principal {
+		if via == s.who.Via {
+			return s.who
+		}
+		return auth.Local
+	}
 	o.options.Models = func(string) (Model, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

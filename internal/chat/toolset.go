@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +67,6 @@ func (t *turn) offers(ctx context.Context) (*toolset, error) {
 	for _, p := range prompts {
 		sum.Write(p)
 	}
-	fmt.Fprintf(sum, "\x00%q\x00%q", t.s.Tools, t.agent.Tools)
 	var key [sha256.Size]byte
 	sum.Sum(key[:0])
 	if set := t.e.sets.get(key); set != nil && !t.e.guides.due(set) {
@@ -144,7 +142,7 @@ func (t *turn) read(pages [][]byte) *toolset {
 		defs, _ := wire.Elements(wire.Get(page, "tools"))
 		for _, def := range defs {
 			tool := t.e.define(def)
-			if tool == nil || set.byName[tool.Tool.Name] != nil || !matches(t.s.Tools, tool) || !matches(t.agent.Tools, tool) {
+			if tool == nil || set.byName[tool.Tool.Name] != nil {
 				continue
 			}
 			set.byName[tool.Tool.Name] = tool
@@ -182,7 +180,7 @@ func (e *Engine) define(def []byte) *Tool {
 	}
 	tool.Subject.Tool = name
 	up, bare, prefixed := strings.Cut(name, "__")
-	tool.Upstream, tool.Ref, tool.Builtin = up, up+":"+bare, !prefixed
+	tool.Upstream, tool.Ref = up, up+":"+bare
 	if !prefixed {
 		tool.Upstream, tool.Ref = ownServer, name
 	}
@@ -191,30 +189,11 @@ func (e *Engine) define(def []byte) *Tool {
 			tool.Upstream, tool.Ref = up, ref
 		}
 	}
-	if e.opts.Builtin != nil {
-		tool.Builtin = e.opts.Builtin(tool.Upstream)
-	}
 	return tool
 }
 
 // ownServer is whose the tools of the hub are where nobody knows better.
 const ownServer = "stoa"
-
-// matches reports whether a tool is one of those that globs name: by its
-// exposed name, its name across upstreams, or its upstream.
-func matches(globs []string, tool *Tool) bool {
-	if len(globs) == 0 {
-		return true
-	}
-	for _, g := range globs {
-		for _, name := range []string{tool.Tool.Name, tool.Ref, tool.Upstream} {
-			if ok, _ := path.Match(g, name); ok || g == name {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // find returns the tool that a model means, and else the names that are near.
 func (s *toolset) find(name string) (*Tool, []string) {

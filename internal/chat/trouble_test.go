@@ -42,11 +42,10 @@ func TestStoreThatCannotWrite(t *testing.T) {
 
 // TestCallsAreNotedBefore calls no tool of which the log does not say so.
 func TestCallsAreNotedBefore(t *testing.T) {
-	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__wipe"), says("x")}}})
+	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__wipe"), says("x")}}, rules: policy.Rules{Default: policy.Allow}})
 	dead := &atomic.Bool{}
 	under := s.e.ledgers
 	s.e.ledgers = func(id string) ledger { return &failing{under(id), CallStarted, dead} }
-	s.e.Configure(Settings{Rules: policy.Rules{Default: policy.Allow}})
 	dead.Store(true)
 	c := s.open("one")
 	s.send(c, "go")

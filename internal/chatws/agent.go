@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
@@ -26,6 +27,9 @@ type AgentOptions struct {
 	// Signed reports whether a chain of calls is one that this hub has signed.
 	// Others are passed over, as those of another hub are; nil passes over all.
 	Signed func(chain string) bool
+	// Traced is who asks with a chain that this hub has signed, which says on
+	// whose behalf.
+	Traced func(by actor.Actor, chain string) (actor.Actor, error)
 	Logger *slog.Logger // nil discards
 }
 
@@ -87,9 +91,14 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		return nil // the client has been told
 	}
 	defer caught(a.opts.Logger, l)
-	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{Who: who}}
+	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{By: actor.New(actor.Chat, who)}}
 	if chain := r.Header.Get(ailumina.HeaderChain); a.opts.Signed != nil && a.opts.Signed(chain) {
-		c.from.Chain = chain
+		by, err := a.opts.Traced(c.from.By, chain)
+		if err != nil {
+			l.cut()
+			return nil
+		}
+		c.from.Chain, c.from.By = chain, by
 	}
 	c.serve()
 	return nil

@@ -14,8 +14,10 @@ import (
 
 	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	door "github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/llm/script"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -80,12 +82,12 @@ func openAgentsWith(t *testing.T, o AgentOptions, play script.Options) *agentSta
 		t.Fatal(err)
 	}
 	t.Cleanup(s.files.Close)
-	allow := policy.Rules{Default: policy.Allow}
+	allow := policy.Compile(policy.Rules{Default: policy.Allow}, nil)
 	e, err := chat.Open(t.Context(), nil, chat.Options{
-		Face:   func(string) mcp.Handler { return s.box },
+		Face:   func(string) call.Face { return door.Face(s.box, door.Options{Rules: allow}) },
 		Models: func(string) (chat.Model, error) { return chat.Model{Model: model, Name: "script"}, nil },
 		Attach: s.files.Attach,
-	}, chat.Settings{Agents: []chat.Agent{{Name: "AIlumina", Approvals: allow}, {Name: "news"}}})
+	}, chat.Settings{Agents: []chat.Agent{{Name: "AIlumina"}, {Name: "news"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

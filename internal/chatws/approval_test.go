@@ -8,12 +8,13 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/policy"
 )
 
 func TestApprovals(t *testing.T) {
 	b := open(t, Options{})
-	c := b.dial("sessionId=s", "")
+	c := b.dial("sessionId=s", owner)
 	c.find("connection")
 	ask := func(decision string) said {
 		t.Helper()
@@ -26,7 +27,7 @@ func TestApprovals(t *testing.T) {
 			t.Fatalf("%v: %s", err, asked.raw)
 		}
 		// Who comes now is told what waits.
-		d := b.dial("sessionId=s", "")
+		d := b.dial("sessionId=s", owner)
 		if f := d.find("connection"); !strings.Contains(f.get("approvals"), p.Approval.ID) {
 			t.Error(f.raw)
 		}
@@ -55,7 +56,7 @@ func TestApprovals(t *testing.T) {
 // this is where somebody attends.
 func TestApprovalOfOthers(t *testing.T) {
 	b := open(t, Options{})
-	c := b.dial("sessionId=s", "")
+	c := b.dial("sessionId=s", owner)
 	c.find("connection")
 	decided := make(chan policy.Decision, 1)
 	go func() {
@@ -74,6 +75,48 @@ func TestApprovalOfOthers(t *testing.T) {
 	if d := <-decided; !d.Approve {
 		t.Errorf("%+v", d)
 	}
+}
+
+// Who came without the right to approve is shown what waits, is not taken for
+// somebody who could be asked, and cannot answer.
+func TestApprovalNeedsTheRight(t *testing.T) {
+	b := open(t, Options{})
+	c := b.dial("sessionId=s", "")
+	c.find("connection")
+	c.message("Write it")
+	b.calls("write_file", `{"path":"a"}`)
+	b.stops()
+	var done said
+	for done = c.find("status"); done.get("state") != "complete"; done = c.find("status") {
+	}
+	if done.get("status") != chat.Denied || !strings.Contains(done.raw, "nobody is there") {
+		t.Error(done.raw)
+	}
+	b.says("ok")
+	b.stops()
+	c.find("turn.ended")
+
+	may := b.dial("sessionId=s", owner)
+	may.find("connection")
+	c.message("Write it")
+	b.calls("write_file", `{"path":"a"}`)
+	b.stops()
+	var p struct{ Approval policy.Approval }
+	if f := c.find("approval.asked"); json.Unmarshal(f.Payload, &p) != nil || p.Approval.ID == "" {
+		t.Fatal(f.raw)
+	}
+	yes := fmt.Sprintf(`{"type":"approve","payload":{"id":"%s","decision":"approve"}}`, p.Approval.ID)
+	c.send(yes)
+	if f := c.find("error"); f.get("kind") != fault.Denied.String() || f.get("id") != p.Approval.ID {
+		t.Error(f.raw)
+	}
+	may.send(yes)
+	if f := c.find("approval.decided"); !strings.Contains(f.raw, `"approve":true`) {
+		t.Error(f.raw)
+	}
+	b.says("ok")
+	b.stops()
+	c.find("turn.ended")
 }
 
 func TestAbortFrame(t *testing.T) {

@@ -80,7 +80,7 @@ func (s *socket) enter(q url.Values) (leave func(), err error) {
 	}
 	// Before the client knows that it is connected: what it does next may
 	// make somebody be asked.
-	return s.h.desk.Attend(s.who.Name, s.conv.Name()), s.start(q)
+	return s.h.attend(s.who, s.conv), s.start(q)
 }
 
 // away refuses somebody who comes while the hub stops.

@@ -17,9 +17,11 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	door "github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -69,9 +71,9 @@ func openOn(t *testing.T, st *store.Store, opts Options, edits ...func(*chat.Set
 		edit(&settings)
 	}
 	b.engine, err = chat.Open(t.Context(), st, chat.Options{
-		Face:   func(string) mcp.Handler { return b.tools },
+		Face:   func(string) call.Face { return door.Face(b.tools, door.Options{}) },
 		Models: func(string) (chat.Model, error) { return chat.Model{Model: b.model, Name: "puppet", ID: "puppet"}, nil },
-		Desk:   b.desk, Sessions: sessions, Builtin: func(string) bool { return false },
+		Desk:   b.desk, Sessions: sessions, Principal: known,
 	}, settings)
 	if err != nil {
 		t.Fatal(err)
@@ -108,13 +110,6 @@ func (b *bench) close() {
 		b.server.Close()
 		b.http.CloseIdleConnections()
 	})
-}
-
-// names takes every token for the name of a principal.
-type names struct{}
-
-func (names) Verify(_ context.Context, token string) (*auth.Principal, error) {
-	return &auth.Principal{Name: token, Scopes: auth.Scopes{"*"}}, nil
 }
 
 // line is what the model does next.

@@ -82,6 +82,15 @@ func (h *Host) Close() { h.gate.close() }
 // Wait waits until all clients have gone after Close, or ctx ends.
 func (h *Host) Wait(ctx context.Context) { h.gate.wait(ctx) }
 
+// attend says that somebody is there to be asked in a conversation, if they may
+// answer.
+func (h *Host) attend(who *auth.Principal, conv *chat.Conversation) (leave func()) {
+	if !who.Has(auth.RightApprove) {
+		return func() {}
+	}
+	return h.desk.Attend(who.Name, conv.Name())
+}
+
 // decide answers an approval.
 func (h *Host) decide(who *auth.Principal, q request) error {
 	return h.desk.Decide(who, q.ID, policy.Decision{

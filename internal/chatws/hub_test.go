@@ -42,13 +42,14 @@ type socket struct {
 	ws *websocket.Conn
 }
 
+// dial opens a socket of the hub's owner, who may approve.
 func dial(t *testing.T, h *hubtest.Hub, query string) *socket {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	ws, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(h.URL, "http")+"/ws?"+query, &websocket.DialOptions{HTTPClient: client})
+	ws, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(h.URL, "http")+"/ws?"+query, &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + h.Token}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
@@ -42,7 +43,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	}
 	s := &stream{h: h, conv: conv, out: w, ctx: r.Context()}
 	if q.Text != "" || q.FileID != "" {
-		ev, err := conv.Send(r.Context(), chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Trace: obs.ParentOf(r.Header)})
+		ev, err := conv.Send(r.Context(), chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Actor: actor.New(actor.Chat, who).Record(), Trace: obs.ParentOf(r.Header)})
 		if err != nil {
 			return h.tooMuch(w, err)
 		}
@@ -54,7 +55,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	if !wantsEvents(r.Header, true) {
 		return s.whole(w)
 	}
-	defer h.desk.Attend(who.Name, conv.Name())()
+	defer h.attend(who, conv)()
 	return s.run()
 }
 
@@ -253,7 +254,7 @@ func (h *Host) follow(w http.ResponseWriter, r *http.Request, who *auth.Principa
 		return h.tooMuch(w, err)
 	}
 	defer leave()
-	defer h.desk.Attend(who.Name, conv.Name())()
+	defer h.attend(who, conv)()
 	s := &stream{h: h, conv: conv, out: w, ctx: r.Context(), pos: chat.Position{Seq: at.Seq, Offset: at.Offset}, endless: true}
 	return s.run()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
@@ -301,7 +302,7 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 		f.Hint = "Wait a moment and send it again."
 		return f
 	}
-	ev, err := s.conv.Send(ctx, chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key})
+	ev, err := s.conv.Send(ctx, chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Actor: actor.New(actor.Chat, s.who).Record()})
 	if err != nil {
 		f := s.h.explain(err)
 		if limited(f) {

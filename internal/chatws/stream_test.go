@@ -273,7 +273,7 @@ func TestPostRateLimit(t *testing.T) {
 
 func TestApproveByPost(t *testing.T) {
 	b := open(t, Options{})
-	r := read(t, b.post("/api/chat", `{"text":"Write","sessionId":"s"}`))
+	r := read(t, b.post("/api/chat", `{"text":"Write","sessionId":"s"}`, "Authorization", "Bearer "+owner))
 	b.calls("write_file", `{"path":"a"}`)
 	b.stops()
 	var f said
@@ -291,7 +291,7 @@ func TestApproveByPost(t *testing.T) {
 	if text := body(t, b.get("/api/chat/s")); !strings.Contains(text, p.Approval.ID) {
 		t.Error(text)
 	}
-	resp := b.post("/api/chat/approve", `{"id":"`+p.Approval.ID+`","decision":"edit","args":{"path":"b"},"remember":"session"}`)
+	resp := b.post("/api/chat/approve", `{"id":"`+p.Approval.ID+`","decision":"edit","args":{"path":"b"},"remember":"session"}`, "Authorization", "Bearer "+owner)
 	if resp.StatusCode != http.StatusOK {
 		t.Fatal(body(t, resp))
 	}

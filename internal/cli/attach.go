@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/attach"
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/hub"
 )
@@ -30,7 +31,9 @@ func (f *finder) find(ctx context.Context) (*attach.Target, error) {
 	if c.base.Scheme == "https" {
 		at.Scheme = "wss"
 	}
-	t := &attach.Target{URL: at, Header: c.header(), TLS: c.http.TLSClientConfig}
+	header := c.header()
+	header.Set(auth.HeaderRights, "none") // the token is to get in; what a client's model says is not the owner's word
+	t := &attach.Target{URL: at, Header: header, TLS: c.http.TLSClientConfig}
 	if note := noted(f.cfg.Data); note != nil && isAt(note, c.base) && time.Since(note.Started) < settleTime {
 		t.Settle = func(ctx context.Context) { f.settle(ctx, c.base) }
 	}

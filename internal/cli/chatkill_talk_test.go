@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
 )
 
@@ -69,7 +71,7 @@ func (k *talker) visit(stop <-chan struct{}) error {
 	life := note.Pid
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws://"+note.Address+"/ws?sessionId="+k.session+fmt.Sprintf("&after_seq=%d&offset=%d", k.seq, k.part.Len()), nil)
+	conn, _, err := websocket.Dial(ctx, "ws://"+note.Address+"/ws?sessionId="+k.session+fmt.Sprintf("&after_seq=%d&offset=%d", k.seq, k.part.Len()), k.m.asOwner())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUndone, err)
 	}
@@ -219,4 +221,11 @@ func (k *talker) keep(f *frame, life int, content string) error {
 	k.seq = f.Seq
 	k.part.Reset()
 	return nil
+}
+
+// asOwner dials with the owner's token: who comes without may talk, and not
+// approve.
+func (m *mortal) asOwner() *websocket.DialOptions {
+	token, _ := hub.LocalToken(m.data) // without one nothing is approved, which the test tells
+	return &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}}
 }

@@ -39,6 +39,7 @@ type grammar struct {
 	Tasks     tasksCmd     `cmd:"" help:"List, show or cancel durable tasks."`
 	Plan      planCmd      `cmd:"" help:"Make, check, run, debug and look at plans."`
 	Approvals approvalsCmd `cmd:"" help:"Show which calls wait for an approval, and decide about them."`
+	Policy    policyCmd    `cmd:"" help:"Show what the policy would decide."`
 	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
 	Console   consoleCmd   `cmd:"" help:"Open the web console of the hub that runs on the data folder."`
 	Errors    errorsCmd    `cmd:"" help:"Show what went wrong, also before the hub was started."`

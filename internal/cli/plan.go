@@ -26,7 +26,8 @@ type planCmd struct {
 	Compare   planCompareCmd   `cmd:"" help:"Tell in what two runs differ."`
 	Export    planExportCmd    `cmd:"" help:"Print the journal of a run, one JSON object a line, or a plan."`
 	Graph     planGraphCmd     `cmd:"" help:"Draw a plan, or a run as it stands, as a Mermaid flow chart."`
-	Publish   planPublishCmd   `cmd:"" help:"Offer a plan as the tool plan__NAME."`
+	Publish   planPublishCmd   `cmd:"" help:"Offer a plan to yourself as the tool plan__NAME."`
+	Share     planShareCmd     `cmd:"" help:"Show published plans to everybody who may use plans."`
 	Unpublish planUnpublishCmd `cmd:"" help:"Offer plans as tools no longer."`
 	Schema    planSchemaCmd    `cmd:"" help:"Print the JSON Schema of plans, for editors."`
 }

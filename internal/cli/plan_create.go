@@ -259,8 +259,9 @@ func (c *planValidateCmd) valid(s std, said map[string]any) error {
 type planPublishCmd struct {
 	reach
 	asJSON
-	Name string `arg:"" help:"The tool will be called plan__NAME."`
-	Plan string `arg:"" name:"plan" help:"File with the plan (JSON or YAML), or - for stdin."`
+	Share bool   `help:"Show it to everybody who may use plans, not to you alone."`
+	Name  string `arg:"" help:"The tool will be called plan__NAME."`
+	Plan  string `arg:"" name:"plan" help:"File with the plan (JSON or YAML), or - for stdin."`
 }
 
 func (c *planPublishCmd) Run(ctx context.Context, s std) error {
@@ -283,11 +284,53 @@ func (c *planPublishCmd) Run(ctx context.Context, s std) error {
 		}
 		return doing("publish", c.Name, err)
 	}
+	tool, _ := wire.String(wire.Get(raw, "tool"))
+	if c.Share {
+		if raw, err = sharePlan(ctx, hub, tool, true); err != nil {
+			return doing("share", tool, err)
+		}
+	}
 	if c.JSON {
 		return s.json(json.RawMessage(raw))
 	}
-	tool, _ := wire.String(wire.Get(raw, "tool"))
-	return s.text("published as " + tool)
+	if c.Share {
+		return s.text("published as " + tool + ", for everybody")
+	}
+	return s.text("published as " + tool + ", for you; stoa plan share shows it to others")
+}
+
+// sharePlan shows a published plan to everybody, or to its publisher alone.
+func sharePlan(ctx context.Context, hub *client, name string, shared bool) ([]byte, error) {
+	body := fmt.Appendf(nil, `{"shared":%t}`, shared)
+	return hub.ask(ctx, http.MethodPost, "/api/v1/plans/"+url.PathEscape(name)+"/share", nil, body)
+}
+
+type planShareCmd struct {
+	reach
+	Off   bool     `help:"Show them to their publishers alone again."`
+	Names []string `arg:"" name:"name" help:"Names of published plans, or of their tools."`
+}
+
+func (c *planShareCmd) Run(ctx context.Context, s std) error {
+	hub, err := c.keeping(ctx, s, "")
+	if err != nil {
+		return fmt.Errorf("share plans: %w", err)
+	}
+	defer hub.close()
+	for _, name := range c.Names {
+		raw, err := sharePlan(ctx, hub, name, !c.Off)
+		if err != nil {
+			return doing("share", name, err)
+		}
+		tool, _ := wire.String(wire.Get(raw, "tool"))
+		whose := "for everybody"
+		if c.Off {
+			owner, _ := wire.String(wire.Get(raw, "owner"))
+			whose = "for " + owner
+		}
+		fmt.Fprintf(s.out, "%s is there %s\n", tool, whose)
+	}
+	return nil
 }
 
 type planUnpublishCmd struct {

@@ -37,6 +37,7 @@ type tokenCreateCmd struct {
 	asJSON
 	Name  string        `arg:"" help:"What the token is for; it names the caller in logs."`
 	Scope []string      `help:"Servers that it may use, as a pattern; may be given more than once (default: all)." placeholder:"GLOB" sep:"none"`
+	Right []string      `help:"What it may do besides using servers: approve (answer questions about its own calls) or register (register agents); may be given more than once." placeholder:"RIGHT" sep:"none"`
 	TTL   time.Duration `help:"How long it is valid, such as 720h (default: until it is revoked)." name:"ttl" placeholder:"DURATION"`
 }
 
@@ -48,7 +49,11 @@ func (c *tokenCreateCmd) Run(s std) error {
 	if len(c.Scope) == 0 {
 		c.Scope = []string{"*"}
 	}
-	t, secret, err := tokens.Create(c.Name, c.Scope, c.TTL)
+	var rights auth.Rights
+	for _, one := range c.Right {
+		rights = append(rights, auth.Right(one))
+	}
+	t, secret, err := tokens.Create(c.Name, c.Scope, c.TTL, rights...)
 	if err != nil {
 		return err
 	}
@@ -70,6 +75,14 @@ func validity(t auth.Token) string {
 		return "until revoked"
 	}
 	return "until " + t.Expires.Local().Format("2006-01-02 15:04")
+}
+
+func rightsOf(t auth.Token) string {
+	var all []string
+	for _, r := range t.Rights {
+		all = append(all, string(r))
+	}
+	return strings.Join(all, " ")
 }
 
 type tokenListCmd struct {
@@ -99,9 +112,9 @@ func (c *tokenListCmd) Run(s std) error {
 		if !t.Expires.IsZero() && time.Now().After(t.Expires) {
 			valid = cell{text: "expired", colour: red}
 		}
-		rows = append(rows, []cell{{text: t.Name}, {text: t.ID}, {text: t.Created.Local().Format("2006-01-02 15:04")}, valid, {text: strings.Join(t.Scopes, " ")}})
+		rows = append(rows, []cell{{text: t.Name}, {text: t.ID}, {text: t.Created.Local().Format("2006-01-02 15:04")}, valid, {text: strings.Join(t.Scopes, " ")}, {text: rightsOf(t)}})
 	}
-	return s.table([]string{"NAME", "ID", "CREATED", "VALID", "SCOPES"}, rows)
+	return s.table([]string{"NAME", "ID", "CREATED", "VALID", "SCOPES", "RIGHTS"}, rows)
 }
 
 type tokenRevokeCmd struct {

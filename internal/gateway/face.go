@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -16,7 +17,7 @@ type face struct {
 
 // Stateful returns the face of the Session of that name. What is said in a
 // request goes before the name in the address.
-func (g *Gateway) Stateful(session string) mcp.Handler { return &face{g, session} }
+func (g *Gateway) Stateful(session string) call.Face { return &face{g, session} }
 
 // Call answers tools/call for those who are no models: what a model could
 // repair is an error too. Results can be kept; long ones become cards only if
@@ -24,7 +25,7 @@ func (g *Gateway) Stateful(session string) mcp.Handler { return &face{g, session
 func (g *Gateway) Call(ctx context.Context, req *mcp.Request, cards bool) (mcp.Response, error) {
 	p := g.party(req.Client, req.Session)
 	p.stateful, p.references, p.cards = true, true, cards
-	resp, _, err := g.named(ctx, req, p, catalog.Tool)
+	resp, _, err := g.named(ctx, req, p, catalog.Tool, call.Hooks{})
 	return resp, err
 }
 
@@ -32,7 +33,14 @@ func (f *face) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	if req.Session == "" {
 		req.Session = f.session
 	}
-	return f.g.handle(ctx, req, true)
+	return f.g.handle(ctx, req, true, call.Hooks{})
+}
+
+func (f *face) Call(ctx context.Context, req *mcp.Request, h call.Hooks) (mcp.Response, error) {
+	if req.Session == "" {
+		req.Session = f.session
+	}
+	return f.g.handle(ctx, req, true, h)
 }
 
 func (f *face) Attach(l *mcp.Listener) (stop func()) {
@@ -54,4 +62,4 @@ func (f *face) FollowTask(ctx context.Context, l *mcp.Listener, id string) error
 	return f.g.FollowTask(ctx, l, id)
 }
 
-var _ mcp.Handler = (*face)(nil)
+var _ call.Face = (*face)(nil)

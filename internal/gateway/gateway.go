@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/call"
@@ -30,7 +29,6 @@ type Gateway struct {
 	door     *call.Door
 	tasks    *call.Tasks
 	sessions *session.Registry
-	off      atomic.Pointer[map[string]bool] // upstreams that are off unless a Session switches them on
 	audience mcp.Audience
 	patient  time.Time // until when lists wait for upstreams that are starting
 	stop     func()
@@ -42,7 +40,6 @@ type Gateway struct {
 // afterwards they wait for nobody.
 func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, tasks *call.Tasks, sessions *session.Registry, patience time.Duration) *Gateway {
 	g := &Gateway{cat: cat, pool: pool, door: door, tasks: tasks, sessions: sessions, patient: time.Now().Add(patience)}
-	g.off.Store(&map[string]bool{})
 	g.stop = cat.Watch(g.changed)
 	pool.Hear(g.heard)
 	sessions.Watch(g.sessionChanged)
@@ -54,17 +51,20 @@ func (g *Gateway) Close() { g.stop() }
 
 // Handle answers one request of the face that keeps to what upstreams say.
 func (g *Gateway) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
-	return g.handle(ctx, req, false)
+	return g.handle(ctx, req, false, call.Hooks{})
 }
 
-func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (mcp.Response, error) {
+func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool, h call.Hooks) (mcp.Response, error) {
 	if req.IsNote {
+		p := g.party(req.Client, req.Session)
 		for _, u := range g.pool.All() {
-			u.Relay(ctx, req.Client, req.Method, req.Params)
+			if p.Server(u.Name()) {
+				u.Relay(ctx, req.Client, req.Method, req.Params)
+			}
 		}
 		return mcp.Response{}, nil
 	}
-	resp, it, err := g.answer(ctx, req, stateful)
+	resp, it, err := g.answer(ctx, req, stateful, h)
 	if err == nil {
 		return resp, nil
 	}
@@ -73,16 +73,19 @@ func (g *Gateway) handle(ctx context.Context, req *mcp.Request, stateful bool) (
 }
 
 // answer answers a request, and tells which item it named.
-func (g *Gateway) answer(ctx context.Context, req *mcp.Request, stateful bool) (resp mcp.Response, it *catalog.Item, err error) {
+func (g *Gateway) answer(ctx context.Context, req *mcp.Request, stateful bool, h call.Hooks) (resp mcp.Response, it *catalog.Item, err error) {
+	if err := g.door.Trace(req); err != nil {
+		return mcp.Response{}, nil, err
+	}
 	p, err := g.asks(req, stateful)
 	if err != nil {
 		return mcp.Response{}, nil, err
 	}
 	switch req.Method {
 	case "tools/call":
-		return g.named(ctx, req, p, catalog.Tool)
+		return g.named(ctx, req, p, catalog.Tool, h)
 	case "prompts/get":
-		return g.named(ctx, req, p, catalog.Prompt)
+		return g.named(ctx, req, p, catalog.Prompt, h)
 	}
 	resp, err = g.other(ctx, req, p)
 	return resp, nil, err
@@ -121,7 +124,7 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 	text := instructions
 	for _, u := range g.pool.All() {
 		h := u.Known()
-		if h == nil || h.Instructions == "" || u.Unlisted() || !p.may(u.Name()) || len(text) > 64<<10 {
+		if h == nil || h.Instructions == "" || u.Unlisted() || !p.Server(u.Name()) || len(text) > 64<<10 {
 			continue
 		}
 		text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
@@ -141,7 +144,7 @@ func (g *Gateway) ensure(ctx context.Context, p party) {
 	snap := g.cat.Now()
 	starting := time.Now().Before(g.patient)
 	for _, u := range g.pool.All() {
-		if snap.Of(u.Name()) == nil && !u.Unlisted() && p.may(u.Name()) && (starting || u.Lazy()) {
+		if snap.Of(u.Name()) == nil && !u.Unlisted() && p.Server(u.Name()) && (starting || u.Lazy()) {
 			waiting = append(waiting, u)
 		}
 	}
@@ -174,7 +177,7 @@ func settle(ctx context.Context, u *upstream.Upstream) {
 
 // named answers tools/call and prompts/get, and tells what was found by the
 // name.
-func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalog.Kind) (mcp.Response, *catalog.Item, error) {
+func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalog.Kind, h call.Hooks) (mcp.Response, *catalog.Item, error) {
 	name, ok := req.Text("name")
 	if !ok || name == "" {
 		return mcp.Response{}, nil, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
@@ -188,7 +191,7 @@ func (g *Gateway) named(ctx context.Context, req *mcp.Request, p party, k catalo
 		return mcp.Response{}, nil, fault.New(fault.UnknownTool, name, "its upstream %s has been removed", it.Upstream)
 	}
 	resp, err := g.tasks.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name,
-		Kept: true, References: p.references, Stateful: p.stateful, Cards: p.cards, Told: p.told})
+		Kept: true, References: p.references, Stateful: p.stateful, Cards: p.cards, Told: p.told, Hooks: h})
 	return resp, it, err
 }
 
@@ -211,21 +214,26 @@ func (g *Gateway) Tool(ctx context.Context, req *mcp.Request) (*call.Call, error
 	return &call.Call{Req: req, Upstream: u, Item: it, Check: true, Rename: "name", Name: it.Name, Kept: true, References: p.references}, nil
 }
 
+// Find looks up a tool that a client can see in a Session.
+func (g *Gateway) Find(ctx context.Context, c *mcp.Client, session, name string) (*catalog.Item, error) {
+	return g.find(ctx, g.party(c, session), catalog.Tool, name)
+}
+
 // find looks a name up. If it is not there, upstreams whose catalogue has not
 // been read yet are read first.
 func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string) (*catalog.Item, error) {
-	it, err := g.cat.Now().Find(k, name, p.may)
+	it, err := g.cat.Now().Find(k, name, p.Sight())
 	if err == nil {
 		return it, nil
 	}
 	g.ensure(ctx, p)
-	if it, err = g.cat.Now().Find(k, name, p.may); err == nil {
+	if it, err = g.cat.Now().Find(k, name, p.Sight()); err == nil {
 		return it, nil
 	}
 	if up := namedIn(name); up != "" {
-		if u := g.pool.Get(up); u != nil && !u.Unlisted() && g.cat.Now().Of(up) == nil && p.may(up) {
+		if u := g.pool.Get(up); u != nil && !u.Unlisted() && g.cat.Now().Of(up) == nil && p.Server(up) {
 			settle(ctx, u) // whoever names it wants this one, also if it starts slowly
-			if it, err := g.cat.Now().Find(k, name, p.may); err == nil {
+			if it, err := g.cat.Now().Find(k, name, p.Sight()); err == nil {
 				return it, nil
 			}
 			st := u.Status()
@@ -264,13 +272,16 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request, p party) (mcp.Resp
 }
 
 func (g *Gateway) route(ctx context.Context, p party, uri string) (*upstream.Upstream, string, error) {
-	name, own, err := g.cat.Now().Route(uri, p.may)
+	name, own, err := g.cat.Now().Route(uri, p.Sight())
 	if err != nil {
 		g.ensure(ctx, p)
-		name, own, err = g.cat.Now().Route(uri, p.may)
+		name, own, err = g.cat.Now().Route(uri, p.Sight())
 	}
 	if err != nil {
 		return nil, "", err
+	}
+	if !p.Resource(name, own) {
+		return nil, "", call.NoResource(uri)
 	}
 	u := g.pool.Get(name)
 	if u == nil {
@@ -315,7 +326,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, p party) (mcp.
 func (g *Gateway) setLevel(req *mcp.Request, p party) {
 	level := req.Client.LogLevel()
 	for _, u := range g.pool.All() {
-		if p.may(u.Name()) {
+		if p.Server(u.Name()) {
 			u.WantLevel(level)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -34,15 +35,15 @@ func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string)
 	view := catalog.View{Era: req.Client.Era, SaveAs: p.stateful, Cards: p.cards}
 	own := k == catalog.Resource && p.bound != "" && g.hasContext(p)
 	if own {
-		view.More = values(p.switched)
+		view.More = values(p.Session())
 	}
-	page, err := snap.Page(k, view, cursor, p.may)
+	page, err := snap.Page(k, view, cursor, p.Item)
 	if err != nil {
 		return mcp.Response{}, err
 	}
 	out := append(append(make([]byte, 0, len(page)+128), '{'), page...)
 	if req.Client.Era == mcp.Modern {
-		ttl, scope := g.hints(snap, p, own)
+		ttl, scope := g.hints(snap, k, p, own)
 		out = fmt.Appendf(out, `,"resultType":"complete","ttlMs":%d,"cacheScope":%q`, ttl, scope)
 	}
 	if stale := g.stale(snap, p); len(stale) > 0 {
@@ -54,9 +55,9 @@ func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string)
 
 // hints are the cache hints of a merged list: the shortest life and the
 // narrowest scope of its parts.
-func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, scope string) {
+func (g *Gateway) hints(snap *catalog.Snapshot, k catalog.Kind, p party, own bool) (ttl int64, scope string) {
 	ttl, scope = -1, "public"
-	if own || p.switched != nil || len(p.client.Principal.Scopes) != 1 || p.client.Principal.Scopes[0] != "*" {
+	if own || p.Session() != nil || !p.Public() || k == catalog.Tool && hasPrivate(snap) {
 		scope = "private"
 	}
 	for _, u := range g.pool.All() {
@@ -64,7 +65,7 @@ func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, s
 			continue // what it offers does not change, but for what own is about, or is not here
 		}
 		l := snap.Of(u.Name())
-		if l == nil || !p.may(u.Name()) {
+		if l == nil || !p.Server(u.Name()) {
 			ttl = 0
 			continue
 		}
@@ -81,9 +82,14 @@ func (g *Gateway) hints(snap *catalog.Snapshot, p party, own bool) (ttl int64, s
 	return max(ttl, 0), scope
 }
 
+// hasPrivate reports whether there are tools that some have and others have not.
+func hasPrivate(snap *catalog.Snapshot) bool {
+	return slices.ContainsFunc(snap.Items(catalog.Tool), func(it *catalog.Item) bool { return it.Handling.Only != "" })
+}
+
 func (g *Gateway) stale(snap *catalog.Snapshot, p party) (names []string) {
 	for _, u := range g.pool.All() {
-		if l := snap.Of(u.Name()); l != nil && l.Stale && !l.Unlisted && p.may(u.Name()) {
+		if l := snap.Of(u.Name()); l != nil && l.Stale && !l.Unlisted && p.Server(u.Name()) {
 			names = append(names, u.Name())
 		}
 	}

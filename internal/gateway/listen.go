@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -78,19 +79,33 @@ func (g *Gateway) Unsubscribe(ctx context.Context, l *mcp.Listener, uri string) 
 
 // changed tells listeners of the lists that changed.
 func (g *Gateway) changed(changes []catalog.Change) {
-	tell := func(method string, of func(catalog.Change) bool) {
+	tell := func(method string, of func(catalog.Change) bool, kinds ...catalog.Kind) {
 		g.audience.Tell(method, func(l *mcp.Listener) bool {
 			for _, c := range changes {
-				if of(c) && !c.Apart && g.party(l.Client, l.Session).may(c.Upstream) {
+				if of(c) && !c.Apart && g.notices(l, &c, kinds) {
 					return true
 				}
 			}
 			return false
 		})
 	}
-	tell(mcp.NoteToolsChanged, func(c catalog.Change) bool { return c.Differ.Tools })
-	tell(mcp.NotePromptsChanged, func(c catalog.Change) bool { return c.Differ.Prompts })
-	tell(mcp.NoteResourcesChanged, func(c catalog.Change) bool { return c.Differ.Resources })
+	tell(mcp.NoteToolsChanged, func(c catalog.Change) bool { return c.Differ.Tools }, catalog.Tool)
+	tell(mcp.NotePromptsChanged, func(c catalog.Change) bool { return c.Differ.Prompts }, catalog.Prompt)
+	tell(mcp.NoteResourcesChanged, func(c catalog.Change) bool { return c.Differ.Resources }, catalog.Resource, catalog.Template)
+}
+
+// notices reports whether a listener can see something of what changed.
+func (g *Gateway) notices(l *mcp.Listener, c *catalog.Change, of []catalog.Kind) bool {
+	p := g.party(l.Client, l.Session)
+	if !p.Server(c.Upstream) {
+		return false
+	}
+	for _, k := range of {
+		if slices.ContainsFunc(c.Items(k), p.Item) {
+			return true
+		}
+	}
+	return false
 }
 
 // heard passes an update of a resource on.
@@ -99,5 +114,8 @@ func (g *Gateway) heard(upstream, method string, params []byte) {
 		return
 	}
 	uri, _ := wire.String(wire.Get(params, "uri"))
-	g.audience.Updated(key(upstream, uri), params)
+	g.audience.Updated(key(upstream, uri), params, func(l *mcp.Listener) bool {
+		p := g.party(l.Client, l.Session)
+		return p.Resource(upstream, uri)
+	})
 }

@@ -13,23 +13,19 @@ import (
 
 // party is who asks, and what it may see.
 type party struct {
+	call.View
 	client     *mcp.Client
 	bound      string // the name of its Session; empty for none
 	stateful   bool   // the face offers saveAs
 	cards      bool   // long results become cards
 	told       bool   // a model reads the answers
 	references bool
-	switched   *session.Session // the Session, if it holds anything
-	off        map[string]bool
 }
 
 func (g *Gateway) party(c *mcp.Client, name string) party {
-	p := party{client: c, bound: name, off: *g.off.Load()}
+	p := party{View: g.door.View(c, name), client: c, bound: name}
 	if name == "" {
 		p.bound = c.Connection
-	}
-	if p.bound != "" {
-		p.switched = g.sessions.Find(c.Principal.Name, p.bound)
 	}
 	return p
 }
@@ -42,7 +38,7 @@ func (g *Gateway) asks(req *mcp.Request, stateful bool) (party, error) {
 		return p, &fault.Error{Kind: fault.InvalidParams, Subject: mcp.HeaderCards + ", " + mcp.HeaderReferences, Msg: "it says neither on nor off",
 			Hint: "Send on or off in the header, or true or false in _meta."}
 	}
-	if req.Session != "" && p.switched == nil {
+	if req.Session != "" && p.Session() == nil {
 		if _, err := call.Bind(g.sessions, req.Client, req.Session); err != nil {
 			return p, err
 		}
@@ -57,35 +53,16 @@ func (g *Gateway) asks(req *mcp.Request, stateful bool) (party, error) {
 // hasContext reports whether it can use the tools and resources by which
 // values are read.
 func (g *Gateway) hasContext(p party) bool {
-	return p.may(modules.ContextName) && g.pool.Get(modules.ContextName) != nil
+	return p.Server(modules.ContextName) && g.pool.Get(modules.ContextName) != nil
 }
 
-// may reports whether it may use an upstream: by its token, and by what is
-// switched on.
-func (p party) may(upstream string) bool {
-	if !p.client.Principal.Scopes.Allows(upstream) {
-		return false
-	}
-	if p.switched != nil {
-		if on, said := p.switched.Switched(upstream); said {
-			return on
-		}
-	}
-	return !p.off[upstream]
-}
-
-// Switch sets which upstreams are off for Sessions that say nothing of them,
-// and tells those who listen.
-func (g *Gateway) Switch(off map[string]bool) {
-	g.off.Store(&off)
+// Differ tells those who listen that what they can see may be another now.
+func (g *Gateway) Differ() {
 	all := func(*mcp.Listener) bool { return true }
 	g.audience.Tell(mcp.NoteToolsChanged, all)
 	g.audience.Tell(mcp.NotePromptsChanged, all)
 	g.audience.Tell(mcp.NoteResourcesChanged, all)
 }
-
-// Off reports whether an upstream is off for Sessions that say nothing of it.
-func (g *Gateway) Off(upstream string) bool { return (*g.off.Load())[upstream] }
 
 // values are the definitions of a Session's values as resources.
 func values(s *session.Session) [][]byte {
@@ -138,7 +115,7 @@ func (g *Gateway) sessionChanged(c session.Change) {
 		if name == "" {
 			name = l.Client.Connection
 		}
-		return name == c.Session.Name() && l.Client.Principal.Name == c.Session.Principal()
+		return name == c.Session.Name() && l.Client.Actor.Name() == c.Session.Principal()
 	}
 	if c.Modules || c.Ended {
 		g.audience.Tell(mcp.NoteToolsChanged, in)
@@ -149,6 +126,6 @@ func (g *Gateway) sessionChanged(c session.Change) {
 	}
 	if c.Value != "" {
 		uri := modules.ValueURI(c.Value)
-		g.audience.Updated(valueKey(c.Session, uri), append(append([]byte(`{"uri":`), wire.Quote(uri)...), '}'))
+		g.audience.Updated(valueKey(c.Session, uri), append(append([]byte(`{"uri":`), wire.Quote(uri)...), '}'), in)
 	}
 }

@@ -58,7 +58,8 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/approvals/remembered":                 h.listRemembered,
 		"DELETE /api/v1/approvals/remembered":              h.forgetRemembered,
 		"DELETE /api/v1/approvals/remembered/{decision}":   h.forgetRemembered,
-		"/api/": h.noAPI,
+		"POST /api/v1/policy/test":                         h.testPolicy,
+		"/api/":                                            h.noAPI,
 	}
 	maps.Copy(routes, h.planRoutes())
 	for pattern, f := range routes {

@@ -22,7 +22,7 @@ const maxAttending = 256
 // everybody's, for the hub's owner.
 func whose(who *auth.Principal, of string) (string, error) {
 	switch {
-	case who.Name == auth.LocalName:
+	case who.IsOwner():
 		return of, nil
 	case of != "" && of != who.Name:
 		return "", &fault.Error{Kind: fault.Denied, Subject: "principal", Msg: fmt.Sprintf("%q may see its own approvals only", who.Name), Hint: "Use the token of the data folder."}
@@ -72,7 +72,9 @@ func (h *Hub) listApprovals(w http.ResponseWriter, r *http.Request, who *auth.Pr
 			return fault.New(fault.QueueFull, "approvals", "%d requests wait for approvals, which is as many as may", maxAttending)
 		}
 		defer h.attending.Add(-1)
-		defer h.desk.Attend(principal, session)()
+		if who.Has(auth.RightApprove) { // who may not answer is not there to be asked
+			defer h.desk.Attend(principal, session)()
+		}
 	}
 	// As the call has them: arguments are not rewritten for browsers.
 	var out bytes.Buffer

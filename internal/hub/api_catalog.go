@@ -9,10 +9,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/wire"
@@ -33,13 +36,13 @@ type toolRow struct {
 	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Builtin     bool           `json:"builtin,omitempty"`
-	Off         bool           `json:"off,omitempty"`     // its server is switched off
 	Stale       bool           `json:"stale,omitempty"`   // its server is not connected; this is what it said last
 	Breaker     guard.State    `json:"breaker,omitempty"` // open or half-open, where calls are kept from it
 	Calls       int64          `json:"calls"`
 	Failed      int64          `json:"failed"`
 	MeanUS      int64          `json:"mean_us"` // a moving average
 	Risk        string         `json:"risk"`
+	Trusted     bool           `json:"trusted"` // what it says of its risk counts
 	Policy      policy.Verdict `json:"policy"`
 }
 
@@ -57,11 +60,11 @@ func risk(s *policy.Subject) string {
 }
 
 // toolRow tells of a tool, with its description cut to n characters.
-func (h *Hub) toolRow(it *catalog.Item, snap *catalog.Snapshot, off map[string]bool, rules policy.Rules, n int) toolRow {
+func (h *Hub) toolRow(c *mcp.Client, it *catalog.Item, snap *catalog.Snapshot, n int) toolRow {
 	u := h.pool.Get(it.Upstream)
-	builtin := u != nil && u.Builtin()
+	builtin := u != nil && u.Builtin() && !strings.HasPrefix(it.Name, modules.PublishedPrefix)
 	s := policy.Of(it, builtin)
-	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Off: off[it.Upstream], Risk: risk(&s), Policy: policy.Decide(s, policy.Client, rules)}
+	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Risk: risk(&s), Trusted: it.Vouched, Policy: h.door.Explain(c, "", it, nil).Verdict}
 	row.Title, _ = wire.String(wire.Get(it.Shown, "title"))
 	row.Description, _ = wire.String(wire.Get(it.Shown, "description"))
 	if chars := []rune(row.Description); n > 0 && len(chars) > n {
@@ -80,12 +83,11 @@ func (h *Hub) toolRow(it *catalog.Item, snap *catalog.Snapshot, off map[string]b
 	return row
 }
 
-// switchedOff are the modules and servers that are off for the whole hub. The
-// map is replaced, never changed.
-func (h *Hub) switchedOff() map[string]bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.off
+// apiClient is who asks by the API. It is of the modern era, since that is the
+// one in which lists are read, and without a version, so that the _meta that the
+// era demands is written for it.
+func apiClient(who *auth.Principal) *mcp.Client {
+	return &mcp.Client{Era: mcp.Modern, Actor: actor.New(actor.API, who), Capabilities: []byte("{}")}
 }
 
 // toolQuery is which tools are asked for.
@@ -184,8 +186,10 @@ func (h *Hub) listTools(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	}
 	var found []keyed
 	key := toolOrders[q.sort]
+	client := apiClient(who)
+	view := h.door.View(client, "")
 	for _, it := range snap.Items(catalog.Tool) {
-		if !who.Scopes.Allows(it.Upstream) {
+		if !view.Item(it) {
 			continue
 		}
 		page.All++
@@ -198,9 +202,8 @@ func (h *Hub) listTools(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		slices.SortStableFunc(found, func(a, b keyed) int { return cmp.Compare(b.key, a.key) })
 	}
 	page.Total = len(found)
-	off, rules := h.switchedOff(), policyRules(h.config().Policy.Rules)
 	for _, k := range found[min(q.offset, len(found)):min(q.offset+q.limit, len(found))] {
-		page.Tools = append(page.Tools, h.toolRow(k.it, snap, off, rules, shownText))
+		page.Tools = append(page.Tools, h.toolRow(client, k.it, snap, shownText))
 	}
 	reply(w, http.StatusOK, page)
 	return nil
@@ -212,7 +215,9 @@ func (h *Hub) showTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		return err
 	}
 	snap := h.cat.Now()
-	it, err := snap.Find(catalog.Tool, r.PathValue("tool"), func(up string) bool { return who.Scopes.Allows(up) })
+	client := apiClient(who)
+	view := h.door.View(client, "")
+	it, err := snap.Find(catalog.Tool, r.PathValue("tool"), view.Sight())
 	if err != nil {
 		return err
 	}
@@ -225,7 +230,7 @@ func (h *Hub) showTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		Notes        []string        `json:"notes,omitempty"` // what is odd about its definition
 		SaveAs       bool            `json:"saveAs"`          // its result can be kept by a name
 		References   bool            `json:"references"`      // @name in its arguments stands for a value
-	}{h.toolRow(it, snap, h.switchedOff(), policyRules(h.config().Policy.Rules), 0), part("inputSchema"), part("outputSchema"), part("annotations"), it.Notes,
+	}{h.toolRow(client, it, snap, 0), part("inputSchema"), part("outputSchema"), part("annotations"), it.Notes,
 		!it.Handling.NoSaveAs, !it.Handling.NoReferences})
 	return nil
 }
@@ -236,7 +241,8 @@ func (h *Hub) checkTool(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if _, err := query(r); err != nil {
 		return err
 	}
-	it, err := h.cat.Now().Find(catalog.Tool, r.PathValue("tool"), func(up string) bool { return who.Scopes.Allows(up) })
+	view := h.door.View(apiClient(who), "")
+	it, err := h.cat.Now().Find(catalog.Tool, r.PathValue("tool"), view.Sight())
 	if err != nil {
 		return err
 	}

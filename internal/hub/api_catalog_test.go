@@ -17,7 +17,7 @@ type toolRow struct {
 	Name, Upstream, Tool, Title, Description, Risk string
 	Calls, Failed                                  int64
 	MeanUS                                         int64 `json:"mean_us"`
-	Policy                                         struct{ Action, Reason string }
+	Policy                                         struct{ Action, Reason, Rule string }
 	Off                                            bool
 	InputSchema                                    json.RawMessage
 }
@@ -52,7 +52,7 @@ func TestAPICatalog(t *testing.T) {
 	one := peer.Spec{Tools: []peer.Tool{def("look", "Looks at a Thing.", `{"readOnlyHint":true}`), def("add", "Adds one.", `{"destructiveHint":false}`), bad, def("odd", "", `{}`)}}
 	two := peer.Spec{Tools: []peer.Tool{def("look", "Looks elsewhere.", `{}`)}}
 	deny := hubtest.Config(func(cfg *config.Config) {
-		cfg.Policy.Rules.Rules = append(cfg.Policy.Rules.Rules, config.Rule{Tools: []string{"up:wipe"}, Action: "deny", Reason: "not here"})
+		cfg.Policy.Rules.Rules = append(cfg.Policy.Rules.Rules, config.Rule{Tools: []string{"up:wipe"}, Action: "ask", Reason: "not here"})
 	})
 	h := hubtest.New(t, hubtest.Stdio("up", one), hubtest.Stdio("zwei", two), deny)
 	c := apiClient{t, h, h.Token}
@@ -76,7 +76,7 @@ func TestAPICatalog(t *testing.T) {
 		t.Errorf("a page: %+v", page)
 	}
 	wipe := c.tools("?filter=wipe").Tools[0]
-	if wipe.Policy.Action != "deny" || wipe.Policy.Reason != "not here" || len(wipe.Description) > 300 || wipe.InputSchema != nil {
+	if wipe.Policy.Action != "ask" || !strings.Contains(wipe.Policy.Rule, "policy rule 1") || wipe.Policy.Reason != "not here" || len(wipe.Description) > 300 || wipe.InputSchema != nil {
 		t.Errorf("wipe: %+v", wipe)
 	}
 	whole := hubtest.Decode[toolRow](c.ok("GET", "/api/v1/tools/up:wipe", ""))
@@ -92,9 +92,10 @@ func TestAPICatalog(t *testing.T) {
 		}
 	}
 	c.ok("PUT", "/api/v1/modules/zwei", `{"on":false}`)
-	if got := c.tools("?upstream=zwei").Tools; len(got) != 1 || !got[0].Off {
+	if got := c.tools("?upstream=zwei").Tools; len(got) != 0 {
 		t.Errorf("tools of a server that is off: %+v", got)
 	}
+	c.ok("PUT", "/api/v1/modules/zwei", `{"on":true}`)
 	only := tokenFor(t, h, "narrow", "zwei")
 	if p := only.tools(""); p.All != 1 || ownNames(p.Tools) != "look" || len(p.Upstreams) != 1 {
 		t.Errorf("with a token for one server: %+v", p)

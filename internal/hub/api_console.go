@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -38,13 +39,14 @@ func (h *Hub) routeConsoleAPI(mux *http.ServeMux, g *auth.Guard) {
 func (h *Hub) serverOf(r *http.Request, who *auth.Principal) (*upstream.Upstream, error) {
 	name := r.PathValue("name")
 	var names []string
-	for _, s := range h.router.Agents(who) {
-		if s.Name == name {
-			if u := h.pool.Get(name); u != nil {
-				return u, nil
-			}
+	for _, u := range h.pool.All() {
+		if u.Builtin() || !who.Scopes.Allows(u.Name()) {
+			continue
 		}
-		names = append(names, s.Name)
+		if u.Name() == name {
+			return u, nil
+		}
+		names = append(names, u.Name())
 	}
 	return nil, missing(fault.UnknownAgent, "server", name, names)
 }
@@ -58,11 +60,33 @@ func (h *Hub) showServer(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	if err != nil {
 		return err
 	}
-	reply(w, http.StatusOK, struct {
+	d := u.Detail()
+	d.Status = h.shownTo(who, d.Status)
+	out := struct {
 		upstream.Detail
 		Changes []listChange `json:"changes"`
-	}{u.Detail(), h.lists.of(u.Name())})
+	}{d, h.lists.of(u.Name())}
+	if !who.Has(auth.RightLogs) {
+		out.Changes = nil // it names what others may not see
+	}
+	reply(w, http.StatusOK, out)
 	return nil
+}
+
+// shownTo is the status of a server as somebody may see it. What it wrote to
+// stderr is the owner's; what was sent to it, and may have come back in an error,
+// is nobody's.
+func (h *Hub) shownTo(who *auth.Principal, s upstream.Status) upstream.Status {
+	s.Error = h.logs.Hidden(s.Error)
+	if !who.Has(auth.RightLogs) {
+		s.Stderr = nil
+		return s
+	}
+	s.Stderr = slices.Clone(s.Stderr)
+	for i, line := range s.Stderr {
+		s.Stderr[i] = h.logs.Hidden(line)
+	}
+	return s
 }
 
 // restartServer connects to a server anew. It does not wait until it is there.

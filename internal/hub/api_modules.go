@@ -10,7 +10,6 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
@@ -20,7 +19,7 @@ import (
 // modulesFor lists what a principal can switch, as it is in a Session if one
 // is given.
 func (h *Hub) modulesFor(who *auth.Principal, s *session.Session) []modules.Switchable {
-	all := h.switchable(&mcp.Client{Era: mcp.Modern, Principal: who})
+	all := h.switchable(apiClient(who))
 	for i := range all {
 		if s == nil {
 			continue
@@ -62,7 +61,7 @@ func (h *Hub) switchModule(w http.ResponseWriter, r *http.Request, who *auth.Pri
 	if err != nil {
 		return err
 	}
-	if s == nil && who.Name != auth.LocalName {
+	if s == nil && !who.Has(auth.RightSettings) {
 		return &fault.Error{Kind: fault.Denied, Subject: r.PathValue("name"), Msg: "only the hub's owner may switch it for all", Hint: "Name a session to switch it there."}
 	}
 	on, err := h.wanted(w, r)
@@ -122,8 +121,9 @@ func (h *Hub) switchForAll(name string, on bool, who *auth.Principal) {
 		off[name] = true
 	}
 	h.off = off
-	h.gateway.Switch(off) // under the lock, so that the last one counts
+	h.door.Switch(off) // under the lock, so that the last one counts
 	h.mu.Unlock()
+	h.gateway.Differ()
 	h.log.Info("a module was switched", obs.KeyAction, "switch", "module", name, "on", on, "by", who.Name)
 	h.events.Emit(event.Record{Type: event.ModuleSwitch, Principal: who.Name, Upstream: name, Data: map[string]bool{"on": on}})
 }

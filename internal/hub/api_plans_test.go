@@ -212,15 +212,26 @@ func TestAPIRunMistakes(t *testing.T) {
 	}
 }
 
+// A published plan is its publisher's. The owner alone can show it to others.
 func TestAPIPublishedPlans(t *testing.T) {
 	owner := apiHub(t)
 	ann, bob := tokenFor(t, owner.hub, "ann", "*"), tokenFor(t, owner.hub, "bob", "*")
-	ann.ok("PUT", "/api/v1/plans/echo", apiPlan)
-	if status, e := bob.tool("plan__echo", `{"text":"hi"}`); status != 200 || !strings.Contains(string(e.Data), `"text":"hi"`) {
-		t.Errorf("called by another: %d %+v", status, e)
+	tool := hubtest.Decode[struct{ Tool string }](ann.ok("PUT", "/api/v1/plans/echo", apiPlan)).Tool
+	if status, e := ann.tool(tool, `{"text":"hi"}`); status != 200 || !strings.Contains(string(e.Data), `"text":"hi"`) {
+		t.Errorf("called by its publisher: %d %+v", status, e)
 	}
-	if a := bob.do("DELETE", "/api/v1/plans/echo", ""); a.Status != http.StatusForbidden {
-		t.Errorf("taken back by another: %d %s", a.Status, a.Body)
+	for name, other := range map[string]apiClient{"bob": bob, "the owner": owner} {
+		if status, e := other.tool(tool, `{"text":"hi"}`); status != http.StatusNotFound || e.Code != "UNKNOWN_TOOL" {
+			t.Errorf("called by %s: %d %+v", name, status, e)
+		}
+	}
+	if got := string(bob.ok("GET", "/api/v1/plans", "")); strings.Contains(got, "echo") {
+		t.Errorf("another knows of it: %s", got)
+	}
+	for _, a := range []hubtest.Answer{bob.do("GET", "/api/v1/plans/echo", ""), bob.do("DELETE", "/api/v1/plans/echo", ""), bob.do("POST", "/api/v1/plans/echo/share", `{"shared":true}`)} {
+		if a.Status != http.StatusNotFound {
+			t.Errorf("another: %d %s", a.Status, a.Body)
+		}
 	}
 	if a := bob.do("PUT", "/api/v1/plans/own", `{"steps":[{"id":"a","tool":"x","args":{"v":"@kept"}}]}`); a.Status != http.StatusBadRequest || !strings.Contains(string(a.Body), "/steps/0/args/v") {
 		t.Errorf("one that refers to a session: %d %s", a.Status, a.Body)
@@ -228,11 +239,30 @@ func TestAPIPublishedPlans(t *testing.T) {
 	if got := string(ann.ok("GET", "/api/v1/plans/echo", "")); !strings.Contains(got, `"owner":"ann"`) || !strings.Contains(got, `"a<b"`) {
 		t.Errorf("shown: %s", got)
 	}
-	owner.ok("DELETE", "/api/v1/plans/echo", "")
-	if status, _ := bob.tool("plan__echo", `{"text":"hi"}`); status != http.StatusNotFound {
+	if a := ann.do("POST", "/api/v1/plans/echo/share", `{"shared":true}`); a.Status != http.StatusForbidden {
+		t.Errorf("shared by its publisher: %d %s", a.Status, a.Body)
+	}
+	// Others of that name are others.
+	if own := hubtest.Decode[struct{ Tool string }](bob.ok("PUT", "/api/v1/plans/echo", apiPlan)).Tool; own == tool {
+		t.Errorf("both are called %s", tool)
+	}
+	owner.ok("POST", "/api/v1/plans/"+tool+"/share", `{"shared":true}`)
+	if status, e := bob.tool(tool, `{"text":"hi"}`); status != 200 || !strings.Contains(string(e.Data), `"text":"hi"`) {
+		t.Errorf("shared, called by another: %d %+v", status, e)
+	}
+	if a := bob.do("DELETE", "/api/v1/plans/"+tool, ""); a.Status != http.StatusForbidden {
+		t.Errorf("taken back by another: %d %s", a.Status, a.Body)
+	}
+	// What is published anew nobody else has seen.
+	ann.ok("PUT", "/api/v1/plans/echo", apiPlan)
+	if status, _ := bob.tool(tool, `{"text":"hi"}`); status != http.StatusNotFound {
+		t.Errorf("published anew, called by another: %d", status)
+	}
+	owner.ok("DELETE", "/api/v1/plans/"+tool, "")
+	if status, _ := ann.tool(tool, `{"text":"hi"}`); status != http.StatusNotFound {
 		t.Errorf("called after it was taken back: %d", status)
 	}
-	if a := owner.do("DELETE", "/api/v1/plans/echo", ""); a.Status != http.StatusNotFound {
+	if a := owner.do("DELETE", "/api/v1/plans/"+tool, ""); a.Status != http.StatusNotFound {
 		t.Errorf("taken back twice: %d %s", a.Status, a.Body)
 	}
 }

@@ -22,13 +22,14 @@ type planInfo struct {
 	Name   string       `json:"name"`
 	Tool   string       `json:"tool"`
 	Owner  string       `json:"owner"`
+	Shared bool         `json:"shared"` // everybody has it
 	Title  string       `json:"title,omitempty"`
 	Steps  int          `json:"steps"`
 	Inputs []plan.Input `json:"inputs,omitempty"`
 }
 
 func publishedInfo(p modules.Published) planInfo {
-	return planInfo{Name: p.Name, Tool: modules.PublishedPrefix + p.Name, Owner: p.Owner, Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
+	return planInfo{Name: p.Name, Tool: p.Tool(), Owner: p.Owner, Shared: p.Shared, Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
 }
 
 func (h *Hub) listPlans(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
@@ -37,7 +38,7 @@ func (h *Hub) listPlans(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		return err
 	}
 	out := []planInfo{}
-	for _, p := range h.plans.list() {
+	for _, p := range h.plansOf(who) {
 		out = append(out, publishedInfo(p))
 	}
 	answer := map[string]any{"plans": out}
@@ -116,27 +117,76 @@ func mayBePlan(v session.Value) bool {
 	return v.Type == "object" && v.Size <= 2*plan.MaxBytes && (strings.Contains(v.Summary, "steps") || strings.Contains(v.Summary, "plan"))
 }
 
-// publishedOf finds the published plan that a request names.
-func (h *Hub) publishedOf(r *http.Request) (modules.Published, error) {
+// plansOf are the published plans that somebody may know of: their own and those
+// that are shared; the owner all.
+func (h *Hub) plansOf(who *auth.Principal) []modules.Published {
+	return slices.DeleteFunc(h.plans.list(), func(p modules.Published) bool {
+		return p.Owner != who.Name && !p.Shared && !who.Has(auth.RightSessions)
+	})
+}
+
+// publishedOf finds the published plan that a request names, by its name or
+// that of its tool. Of several of one name, that of who asks is meant.
+func (h *Hub) publishedOf(r *http.Request, who *auth.Principal) (modules.Published, error) {
 	if _, err := query(r); err != nil {
 		return modules.Published{}, err
 	}
 	var names []string
-	for _, p := range h.plans.list() {
-		if p.Name == r.PathValue("plan") {
-			return p, nil
-		}
+	var found []modules.Published
+	for _, p := range h.plansOf(who) {
 		names = append(names, p.Name)
+		switch wanted := strings.TrimPrefix(r.PathValue("plan"), modules.PublishedPrefix); {
+		case p.Tool() == modules.PublishedPrefix+wanted && wanted != p.Name, p.Name == wanted && p.Owner == who.Name:
+			return p, nil
+		case p.Name == wanted:
+			found = append(found, p)
+		}
 	}
-	return modules.Published{}, missing(fault.ResourceNotFound, "published plan", r.PathValue("plan"), names)
+	switch len(found) {
+	case 0:
+		return modules.Published{}, missing(fault.ResourceNotFound, "published plan", r.PathValue("plan"), names)
+	case 1:
+		return found[0], nil
+	}
+	var tools []string
+	for i := range found {
+		tools = append(tools, found[i].Tool())
+	}
+	return modules.Published{}, (&fault.Error{Kind: fault.InvalidParams, Subject: r.PathValue("plan"), Msg: "several principals have published a plan of that name",
+		Hint: "Name its tool: " + strings.Join(tools, " or ") + "."}).With("candidates", tools)
 }
 
-func (h *Hub) showPlan(w http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
-	p, err := h.publishedOf(r)
+func (h *Hub) showPlan(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	p, err := h.publishedOf(r, who)
 	if err != nil {
 		return err
 	}
-	return say(w, map[string]any{"name": p.Name, "tool": modules.PublishedPrefix + p.Name, "owner": p.Owner, "plan": p.Plan})
+	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": p.Shared, "plan": p.Plan})
+}
+
+// sharePublished shows a published plan to everybody, or to its publisher alone.
+func (h *Hub) sharePublished(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	p, err := h.publishedOf(r, who)
+	if err != nil {
+		return err
+	}
+	var a struct {
+		Shared *bool `json:"shared"`
+	}
+	if err := h.decodeBody(w, r, &a); err != nil {
+		return err
+	}
+	switch {
+	case a.Shared == nil:
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: "shared", Msg: "the body does not say whether the plan is to be shared", Hint: `Send {"shared":true} or {"shared":false}.`}
+	case !who.Has(auth.RightShare):
+		return &fault.Error{Kind: fault.Denied, Subject: p.Name, Msg: "only the hub's owner may share a published plan with others", Hint: "Ask the owner to run `stoa plan share " + p.Tool() + "`."}
+	}
+	if err := h.sharePlan(r.Context(), p.Tool(), *a.Shared); err != nil {
+		return err
+	}
+	h.log.Info("a published plan was shared", obs.KeyAction, "share", "plan", p.Tool(), "shared", *a.Shared, "by", who.Name)
+	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": *a.Shared})
 }
 
 // publishPlan offers the plan of the body as a tool. It stands alone: a tool is
@@ -166,11 +216,15 @@ func (h *Hub) publishPlan(w http.ResponseWriter, r *http.Request, who *auth.Prin
 }
 
 func (h *Hub) unpublishPlan(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	p, err := h.publishedOf(r)
+	p, err := h.publishedOf(r, who)
 	if err != nil {
 		return err
 	}
-	if _, err := h.publish(r.Context(), asking(who), p.Name, nil); err != nil {
+	if p.Owner != who.Name && !who.Has(auth.RightShare) {
+		return &fault.Error{Kind: fault.Denied, Subject: p.Name, Msg: "it is another's plan", Hint: "Its publisher or the hub's owner can take it back."}
+	}
+	gone := func(*modules.Published) (*modules.Published, error) { return nil, nil }
+	if err := h.changePlan(r.Context(), p.Tool(), gone); err != nil {
 		return fmt.Errorf("take back the plan %s: %w", p.Name, err)
 	}
 	h.log.Info("a plan was taken back", obs.KeyAction, "unpublish", "plan", p.Name, "by", who.Name)
@@ -178,6 +232,4 @@ func (h *Hub) unpublishPlan(w http.ResponseWriter, r *http.Request, who *auth.Pr
 }
 
 // asking is a request of nobody but a principal.
-func asking(who *auth.Principal) *mcp.Request {
-	return &mcp.Request{Client: &mcp.Client{Principal: who}}
-}
+func asking(who *auth.Principal) *mcp.Request { return &mcp.Request{Client: apiClient(who)} }

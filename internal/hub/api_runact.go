@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
@@ -55,12 +56,12 @@ func (h *Hub) startRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if a.Plan == nil {
 		return &fault.Error{Kind: fault.InvalidArguments, Subject: "plan", Msg: "no plan is given", Hint: "Give a plan, @name, or the id of a run."}
 	}
-	s, err := call.Bind(h.state.sessions, &mcp.Client{Principal: who}, cmp.Or(a.Session, r.Header.Get(mcp.HeaderSession)))
+	s, err := call.Bind(h.state.sessions, apiClient(who), cmp.Or(a.Session, r.Header.Get(mcp.HeaderSession)))
 	if err != nil {
 		return err
 	}
 	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions}
-	st, _, err := o.Start(r.Context(), who, s, a.Plan, a.Inputs, a.Options)
+	st, _, err := o.Start(r.Context(), actor.New(actor.API, who), s, a.Plan, a.Inputs, a.Options)
 	if err != nil {
 		return modules.AsFault(err)
 	}
@@ -100,7 +101,7 @@ func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err := h.decodeBody(w, r, &a); err != nil {
 		return err
 	}
-	act := plan.Act{Action: r.PathValue("action"), Step: a.Step, Input: a.Input, Inputs: a.Inputs, Value: a.Value, Breaks: a.Breakpoints}
+	act := plan.Act{By: actor.New(actor.API, who), Action: r.PathValue("action"), Step: a.Step, Input: a.Input, Inputs: a.Inputs, Value: a.Value, Breaks: a.Breakpoints}
 	if act.Action == "break" {
 		act.Action = ""
 		if act.Breaks == nil {

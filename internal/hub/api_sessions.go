@@ -21,7 +21,7 @@ import (
 // principal if it asks for that. Looking at a Session does not keep it from
 // expiring.
 func (h *Hub) seen(who *auth.Principal, of string) ([]*session.Session, error) {
-	if who.Name != auth.LocalName {
+	if !who.Has(auth.RightSessions) {
 		if of != "" && of != who.Name {
 			return nil, &fault.Error{Kind: fault.Denied, Subject: "principal", Msg: fmt.Sprintf("%q may see its own sessions only", who.Name), Hint: "Use the token of the data folder."}
 		}

@@ -42,7 +42,7 @@ func infoOf(d *task.Detail) taskInfo {
 // tasksOf returns the tasks that a principal may look at: the hub's owner all,
 // others their own.
 func (h *Hub) tasksOf(who *auth.Principal) []*task.Task {
-	return h.tasks.Kept().List(func(s *task.State) bool { return who.Name == auth.LocalName || s.Work.Principal == who.Name })
+	return h.tasks.Kept().List(func(s *task.State) bool { return who.Has(auth.RightSessions) || s.Work.Principal == who.Name })
 }
 
 func (h *Hub) listTasks(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {

@@ -32,9 +32,7 @@ func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if name == "" {
 		name = q.Get("session")
 	}
-	// In the modern era, since that is the one in which lists are read. Without
-	// a version, so that the _meta that the era demands is written for it.
-	client := &mcp.Client{Era: mcp.Modern, Principal: who, Capabilities: []byte("{}")}
+	client := apiClient(who)
 	if _, err := call.Bind(h.state.sessions, client, name); err != nil {
 		return err
 	}

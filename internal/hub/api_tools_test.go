@@ -65,11 +65,17 @@ func (c apiClient) tool(path, body string, header ...string) (int, apiEnvelope) 
 // tokenFor makes a token and returns who has it.
 func tokenFor(t *testing.T, h *hubtest.Hub, name string, scopes ...string) apiClient {
 	t.Helper()
+	return tokenWith(t, h, name, nil, scopes...)
+}
+
+// tokenWith makes a token that has rights and returns who has it.
+func tokenWith(t *testing.T, h *hubtest.Hub, name string, rights auth.Rights, scopes ...string) apiClient {
+	t.Helper()
 	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := tokens.Create(name, scopes, 0)
+	_, secret, err := tokens.Create(name, scopes, 0, rights...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -14,33 +15,34 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// What the hub's own model was allowed is that call, not what may come of it.
-func TestApprovalIsForOneCall(t *testing.T) {
+// What a model wants is a model's call, also where it comes of another call: in a
+// batch, as a task, or by an agent.
+func TestCallsOfCallsAreTheModels(t *testing.T) {
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules(), func(s *hubtest.Setup) {
 		s.Config.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:wipe"}, Action: "deny"}}
 		s.Config.Agents = []config.Agent{{Name: "clerk", Title: "Clerk", Tools: []string{"up:write", "up__look", "tools_batch"},
 			Approvals: config.Rules{Rules: []config.Rule{{Tools: []string{"up:write"}, Action: "allow"}, {Tools: []string{"up:look"}, Action: "deny", Reason: "no looking"}}}}}
 	})
 	waitTools(t, h)
-	agent := ""
+	by := actor.New(actor.Chat, auth.Local).By(actor.ByModel(""))
 	call := func(tool, args string) string {
 		params := []byte(hubtest.ToolParams(tool, args))
 		resp, err := h.Stateful("s").Handle(t.Context(), &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Stream: mcp.Discard,
-			Asked: mcp.Asked{Approved: true, Agent: agent}, Client: &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}})
+			Client: &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Actor: by}})
 		if err != nil {
 			return err.Error()
 		}
 		defer resp.Release()
 		return string(resp.Result) + string(resp.Error)
 	}
-	if got := call("up__write", `{"path":"a"}`); !strings.Contains(got, `"path\":\"a`) {
-		t.Errorf("approved: %s", got)
+	if got := call("up__write", `{"path":"a"}`); !strings.Contains(got, "nobody") {
+		t.Errorf("by itself: %s", got)
 	}
-	if got := call("up__wipe", `{}`); !strings.Contains(got, "does not allow") {
-		t.Errorf("approved, but denied by a rule: %s", got)
+	if got := call("up__wipe", `{}`); !strings.Contains(got, "unknown tool") {
+		t.Errorf("denied by a rule: %s", got)
 	}
 	got := call("tools_batch", `{"calls":[{"tool":"up__write","arguments":{"path":"a"}},{"tool":"up__look","arguments":{"x":"seen"}}]}`)
-	if !strings.Contains(got, "nobody is there") || !strings.Contains(got, "seen") {
+	if !strings.Contains(got, "nobody") || !strings.Contains(got, "seen") {
 		t.Errorf("in a batch: %s", got)
 	}
 	// A task knows on whose behalf it calls.
@@ -55,13 +57,13 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	if id == "" {
 		t.Fatalf("started: %s", got)
 	}
-	if got := call("task_result", `{"task":"`+id+`","waitMs":20000}`); !strings.Contains(got, "nobody is there") {
+	if got := call("task_result", `{"task":"`+id+`","waitMs":20000}`); !strings.Contains(got, "nobody") {
 		t.Errorf("as a task: %s", got)
 	}
-	// So does what comes of an agent's calls.
-	agent = "Clerk"
+	// What an agent is not offered it cannot reach by way of others.
+	by = actor.New(actor.Chat, auth.Local).By(actor.ByModel("Clerk"))
 	got = call("tools_batch", `{"calls":[{"tool":"up__write","arguments":{"path":"a"}},{"tool":"up__look"},{"tool":"up__echo"}]}`)
-	if !strings.Contains(got, `{\"path\":\"a\"}`) || !strings.Contains(got, "no looking") || !strings.Contains(got, "none of the tools that Clerk is to use") {
+	if !strings.Contains(got, `{\"path\":\"a\"}`) || strings.Count(got, "unknown tool") != 4 { // as text and as data
 		t.Errorf("in a batch of an agent: %s", got)
 	}
 }

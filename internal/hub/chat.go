@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/chatws"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm/models"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/upstream"
 )
@@ -38,17 +38,16 @@ func (h *Hub) openChat(Options) (err error) {
 	}
 	h.opened(c.files.Close)
 	c.engine, err = chat.Open(ctx, h.state.store, chat.Options{
-		Face:   func(session string) mcp.Handler { return h.gateway.Stateful(session) },
+		Face:   func(session string) call.Face { return h.gateway.Stateful(session) },
 		Models: h.chatModel, Desk: h.desk, Sessions: h.state.sessions, Attach: c.files.Attach, Principal: h.principal,
-		Builtin: func(name string) bool { u := h.pool.Get(name); return u != nil && u.Builtin() },
-		Find:    h.findTool, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
+		Find: h.findTool, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
 	}, chatSettings(h.cfg, h.models.Load()))
 	if err != nil {
 		return err
 	}
 	h.opened(c.engine.Close)
 	c.host = chatws.New(c.engine, h.desk, chatws.Options{MessageBytes: min(h.cfg.Limits.MessageBytes, 1<<20), Degraded: h.degraded, Logger: h.logger("chat")})
-	c.agents = chatws.NewAgents(c.engine, chatws.AgentOptions{FrameBytes: h.cfg.Limits.MessageBytes, Signed: h.door.Signed, Logger: h.logger("chat")})
+	c.agents = chatws.NewAgents(c.engine, chatws.AgentOptions{FrameBytes: h.cfg.Limits.MessageBytes, Signed: h.door.Signed, Traced: h.door.TracedActor, Logger: h.logger("chat")})
 	h.opened(func() {
 		c.host.Close()
 		c.agents.Close()
@@ -104,7 +103,7 @@ func (h *Hub) chatHealth() []healthItem {
 
 // findTool tells whose an exposed tool is.
 func (h *Hub) findTool(tool string) (upstream, ref string, ok bool) {
-	it, err := h.cat.Now().Find(catalog.Tool, tool, func(string) bool { return true })
+	it, err := h.cat.Now().Find(catalog.Tool, tool, catalog.All)
 	if err != nil {
 		return "", "", false
 	}
@@ -131,8 +130,7 @@ func chatSettings(cfg *config.Config, set *models.Set) chat.Settings {
 		return own
 	}
 	s := chat.Settings{
-		Model: c.Model, SystemPrompt: prompt(c.Model, c.SystemPrompt), Temperature: c.Temperature, Tools: c.Tools,
-		Approvals: policyRules(c.Approvals), Rules: policyRules(cfg.Policy.Rules),
+		Model: c.Model, SystemPrompt: prompt(c.Model, c.SystemPrompt), Temperature: c.Temperature,
 		MaxHistory: c.MaxHistoryLength, RetryDelay: c.RetryDelay, MaxTokenCount: c.MaxTokenCount, RetainNewest: c.RetainNewestMessages,
 		MaxSteps: c.MaxSteps, Parallel: c.Parallel, Queue: c.Queue, Texts: chat.Texts(c.Texts),
 	}
@@ -148,7 +146,7 @@ func chatSettings(cfg *config.Config, set *models.Set) chat.Settings {
 		a := &cfg.Agents[i]
 		s.Agents = append(s.Agents, chat.Agent{
 			Name: a.Called(), Description: a.Description, Model: a.Model, SystemPrompt: prompt(a.Model, a.SystemPrompt), Tools: a.Tools,
-			Approvals: policyRules(a.Approvals), Temperature: a.Temperature, MaxSteps: a.MaxSteps, MaxTokens: a.MaxTokens, Listed: a.Listed,
+			Temperature: a.Temperature, MaxSteps: a.MaxSteps, MaxTokens: a.MaxTokens, Listed: a.Listed,
 		})
 	}
 	return s

@@ -196,7 +196,7 @@ type verifier struct {
 
 func (v *verifier) Verify(ctx context.Context, token string) (*auth.Principal, error) {
 	if subtle.ConstantTimeCompare([]byte(token), []byte(v.local)) == 1 {
-		return auth.Local, nil
+		return auth.Owner, nil
 	}
 	return v.tokens.Verify(ctx, token)
 }

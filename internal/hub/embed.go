@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
@@ -25,18 +26,19 @@ func (h *Hub) Call(ctx context.Context, server, tool string, args []byte) (mcp.R
 			return mcp.Response{}, fault.Of(err)
 		}
 	}
-	it, err := h.cat.Now().Find(catalog.Tool, server+":"+tool, func(up string) bool { return up == server })
+	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Actor: actor.New(actor.Library, auth.Owner)}
+	if u.Eras().Has(mcp.Modern) {
+		// Where the lists came from. Without a version, so that the _meta that
+		// the era demands is written for it.
+		client = &mcp.Client{Era: mcp.Modern, Actor: client.Actor, Capabilities: []byte("{}")}
+	}
+	view := h.door.View(client, "")
+	it, err := h.cat.Now().Find(catalog.Tool, server+":"+tool, view.Sight())
 	if err != nil {
 		return mcp.Response{}, err
 	}
 	params := append(append([]byte(`{"name":`), wire.Quote(tool)...), `,"arguments":`...)
 	params = append(append(params, args...), '}')
-	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
-	if u.Eras().Has(mcp.Modern) {
-		// Where the lists came from. Without a version, so that the _meta that
-		// the era demands is written for it.
-		client = &mcp.Client{Era: mcp.Modern, Principal: auth.Local, Capabilities: []byte("{}")}
-	}
 	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: client, Stream: mcp.Discard}
 	return h.door.Do(ctx, &call.Call{Req: req, Upstream: u, Item: it, Check: true})
 }

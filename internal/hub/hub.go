@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +84,8 @@ type Hub struct {
 	endpoint    *mcp.Endpoint
 	door        *call.Door
 	desk        *policy.Desk
+	modelRules  atomic.Pointer[modelRules]
+	vouched     vouched
 	models      atomic.Pointer[models.Set]
 	asks        *http.Client // by which models are asked
 	sampling    *sample.Host
@@ -194,12 +195,15 @@ func (h *Hub) openDomain(Options) error {
 	if err := h.openPolicy(); err != nil {
 		return err
 	}
+	if err := h.openVouched(); err != nil {
+		return err
+	}
 	if err := h.openModels(); err != nil {
 		return err
 	}
 	h.openSampling()
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
-		Desk: h.desk, Rules: policyRules(h.cfg.Policy.Rules)})
+		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)
 	h.pool.Hear(h.door.Heard)
@@ -299,7 +303,13 @@ func (h *Hub) Upstreams() []upstream.Status { return h.listed(auth.Local) }
 // listed leaves out what is served by itself only: that is no server, and has
 // nothing that could fail to be reached.
 func (h *Hub) listed(who *auth.Principal) []upstream.Status {
-	return slices.DeleteFunc(h.router.Agents(who), func(s upstream.Status) bool { return s.Unlisted })
+	out := []upstream.Status{}
+	for _, u := range h.pool.All() {
+		if !u.Builtin() && !u.Unlisted() && who.Scopes.Allows(u.Name()) {
+			out = append(out, h.shownTo(who, u.Status()))
+		}
+	}
+	return out
 }
 
 // Addresses returns where the hub listens, once it does.

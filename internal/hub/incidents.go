@@ -159,7 +159,7 @@ func (h *Hub) catalogChanged(changes []catalog.Change) {
 // owner refuses whoever is not the hub's owner: what is told here is of every
 // principal.
 func owner(who *auth.Principal, what string) error {
-	if who.Name == auth.LocalName {
+	if who.Has(auth.RightLogs) {
 		return nil
 	}
 	return &fault.Error{Kind: fault.Denied, Subject: what, Msg: "only the hub's owner may see them", Hint: "Use the token of the data folder."}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -94,9 +95,12 @@ func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lea
 	switch {
 	case err != nil:
 		return nil, err
+	case !who.Has(auth.RightRegister):
+		return nil, &fault.Error{Kind: fault.Denied, Subject: "registration", Msg: fmt.Sprintf("%q may not register agents", who.Name), Hint: "Use a token that was made with `stoa token create --right register`."}
 	case !who.Scopes.Allows(reg.Name):
 		return nil, fault.New(fault.Denied, reg.Name, "%q may not register an agent of this name", who.Name)
 	}
+	o.Vouch = vouchForNone // its owner has not looked at it
 	o.Logger, o.MessageBytes = h.logger("agent"), h.config().Limits.MessageBytes
 	h.reloading.Lock()
 	defer h.reloading.Unlock()

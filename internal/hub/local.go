@@ -8,7 +8,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 )
 
-// Admit makes token that of auth.Local on a temporary hub, which has no data
+// Admit makes token that of the owner on a temporary hub, which has no data
 // folder to keep one in. It is called before Handler.
 func (h *Hub) Admit(token string) { h.tokens = soleToken(token) }
 
@@ -19,7 +19,7 @@ func (t soleToken) Verify(_ context.Context, token string) (*auth.Principal, err
 	if t == "" || subtle.ConstantTimeCompare([]byte(token), []byte(t)) != 1 {
 		return nil, auth.ErrBadToken
 	}
-	return auth.Local, nil
+	return auth.Owner, nil
 }
 
 // Settle waits until each upstream has been read once or is known not to be

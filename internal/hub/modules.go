@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
@@ -98,7 +99,7 @@ func (h *Hub) setModules(cfg *config.Config) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(next.modules)) {
 		o := upstream.Options{Name: name, Title: name, Handler: next.modules[name], Builtin: true, Logger: h.logger("modules"),
-			Handling: func(tool string) catalog.Handling { return handling(name, tool) }}
+			Handling: func(tool string) catalog.Handling { return h.handling(name, tool) }}
 		if name == modules.PlanName { // a run has its own time
 			o.Timeout, o.MaxTimeout, o.Linger = 25*time.Hour, 25*time.Hour, 25*time.Hour
 		}
@@ -117,14 +118,22 @@ func (h *Hub) setModules(cfg *config.Config) error {
 // what is kept keep nothing themselves: their answers are what was asked for.
 // Those that call other tools leave references to the calls they make, which
 // would else take what was put in for references again.
-func handling(module, tool string) catalog.Handling {
+func (h *Hub) handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
 	published := strings.HasPrefix(tool, modules.PublishedPrefix)
 	runs, task := module == modules.PlanName && (published || tool == "plan_execute"), catalog.TaskNever
 	if runs {
 		task = catalog.TaskSlow
 	}
-	return catalog.Handling{Envelope: true, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+	only := ""
+	switch {
+	case published:
+		only = h.plans.only(tool)
+	case module == modules.DebugName:
+		only = auth.LocalName // what the hub as a whole does is none of the others' business
+	}
+	carrier := published || tool == "plan_execute" || tool == "plan_debug" || tool == modules.BatchName || tool == "task_start"
+	return catalog.Handling{Envelope: true, Only: only, Carrier: carrier, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
 		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !published}
 }
 
@@ -137,14 +146,14 @@ func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
 	var out []modules.Switchable
 	snap := h.cat.Now()
 	for _, u := range h.pool.All() {
-		if !c.Principal.Scopes.Allows(u.Name()) || u.Unlisted() {
+		if !c.Actor.InScope(u.Name()) || u.Unlisted() {
 			continue
 		}
 		kind := "server"
 		if u.Builtin() {
 			kind = "module"
 		}
-		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.gateway.Off(u.Name()), Tools: len(snap.BySource(u.Name()))})
+		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.door.Off(u.Name()), Tools: len(snap.BySource(u.Name()))})
 		delete(failed, u.Name())
 	}
 	for name, why := range failed {

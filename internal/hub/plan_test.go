@@ -294,14 +294,13 @@ func TestPlanAsTask(t *testing.T) {
 	}
 }
 
-// TestPlanApprovals asks people before steps, and denies by the policy before
-// anything is called.
+// TestPlanApprovals asks people before steps, and knows nothing of what the policy denies.
 func TestPlanApprovals(t *testing.T) {
 	h, web := keeping(t, planSpec(), ruled)
 	api := apiClient{t, h, h.Token}
 	c := h.Client(t, hubtest.ClientOptions{Header: in("asks")})
 	m := c.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo"},{"id":"b","tool":"up__wipe"}]}}`)
-	if bad(t, m) == "" || !strings.Contains(m.Text(), "nobody wipes here") || len(web.State().Called) > 0 {
+	if bad(t, m) == "" || !strings.Contains(m.Text(), "up__wipe cannot be called: unknown tool") || len(web.State().Called) > 0 {
 		t.Errorf("what is denied: %s, called %v", m.Raw, web.State().Called)
 	}
 	defer attend(t, h, h.Token)()

@@ -13,14 +13,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/plan"
-	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 )
@@ -32,16 +32,22 @@ type plans struct {
 	bucket *store.Bucket // nil in a temporary hub
 
 	mu        sync.Mutex
-	published map[string]modules.Published
+	published map[string]offeredPlan // by the name of the tool
+}
+
+// offeredPlan is a plan that is published.
+type offeredPlan struct {
+	modules.Published
+	key string // where it is kept
 }
 
 // openPlans opens the runs. Nothing of them is driven before Run.
 func (h *Hub) openPlans(Options) (err error) {
 	ctx := context.Background()
 	p := &h.plans
-	p.published = map[string]modules.Published{}
+	p.published = map[string]offeredPlan{}
 	p.runs, err = plan.Open(ctx, h.state.store, plan.RunsOptions{
-		Face: func(session string) mcp.Handler { return h.gateway.Stateful(session) },
+		Face: func(session string) call.Face { return h.gateway.Stateful(session) },
 		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Tracer: h.tracer, Logger: h.logger("plan"),
 		Alone: h.cfg.Store.URL == "", // its folder is locked
 		Keep:  func() time.Duration { return h.config().Session.Timeout },
@@ -74,7 +80,7 @@ func (p *plans) read(ctx context.Context, h *Hub) error {
 	err := p.bucket.Watch(ctx, "", func() { cancel(errRead) }, func(v store.Value) error {
 		var one modules.Published
 		if v.Deleted {
-			delete(p.published, v.Key)
+			maps.DeleteFunc(p.published, func(_ string, o offeredPlan) bool { return o.key == v.Key })
 			return nil
 		}
 		err := json.Unmarshal(v.Data, &one)
@@ -85,7 +91,7 @@ func (p *plans) read(ctx context.Context, h *Hub) error {
 			h.logger("plan").Error("a published plan cannot be used", "plan", v.Key, "err", err)
 			return nil
 		}
-		p.published[one.Name] = one
+		p.published[one.Tool()] = offeredPlan{one, v.Key}
 		return nil
 	})
 	if errors.Is(context.Cause(ctx), errRead) {
@@ -94,47 +100,106 @@ func (p *plans) read(ctx context.Context, h *Hub) error {
 	return err
 }
 
-// list are the published plans, by name.
+// list are the published plans, by the names of their tools.
 func (p *plans) list() []modules.Published {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []modules.Published
-	for _, name := range slices.Sorted(maps.Keys(p.published)) {
-		out = append(out, p.published[name])
+	for _, tool := range slices.Sorted(maps.Keys(p.published)) {
+		out = append(out, p.published[tool].Published)
 	}
 	return out
 }
 
-var publishedName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,39}$`)
+// only is the principal that the tool of a published plan is there for; empty
+// means everybody.
+func (p *plans) only(tool string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one, ok := p.published[tool]; ok && one.Shared {
+		return ""
+	} else if ok {
+		return one.Owner
+	}
+	return nobody
+}
 
-// publish offers a plan as a tool, or does so no longer if it is nil.
+// nobody is a principal that there cannot be.
+const nobody = "\x00"
+
+var (
+	publishedName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,32}$`)
+	taggedName    = regexp.MustCompile(`-[0-9a-f]{6}$`) // how the tools of others than the person at this machine end
+)
+
+// publish offers a plan as a tool to who publishes it, or does so no longer if
+// it is nil. A plan that was shared and is published anew is not shared any
+// more: nobody but its publisher has seen what it does now.
 func (h *Hub) publish(ctx context.Context, req *mcp.Request, name string, p *plan.Plan) (string, error) {
-	if !publishedName.MatchString(name) {
-		return "", &fault.Error{Kind: fault.InvalidArguments, Subject: "publish", Msg: fmt.Sprintf("%q cannot be the name of a tool", name), Hint: "Use small letters, digits, - and _, at most 40, and begin with a letter."}
+	by := req.Client.Actor
+	if !publishedName.MatchString(name) || taggedName.MatchString(name) {
+		return "", &fault.Error{Kind: fault.InvalidArguments, Subject: "publish", Msg: fmt.Sprintf("%q cannot be the name of a published plan", name),
+			Hint: "Use small letters, digits, - and _, at most 33, begin with a letter, and do not end with - and six hexadecimal digits."}
 	}
-	if !h.reloading.TryLock() {
-		return "", &fault.Error{Kind: fault.Unreachable, Subject: "publish", Msg: "what the hub offers is being changed", Hint: "Try again in a moment."}
-	}
-	defer h.reloading.Unlock()
-	ps := &h.plans
-	ps.mu.Lock()
-	old, had := ps.published[name]
-	ps.mu.Unlock()
-	who := req.Client.Principal.Name
-	if had && old.Owner != who && who != auth.LocalName {
-		return "", &fault.Error{Kind: fault.Denied, Subject: name, Msg: "another has published a plan of this name", Hint: "Use another name."}
-	}
-	next := modules.Published{Name: name, Owner: who}
+	next := modules.Published{Name: name, Owner: by.Name(), By: by.Record()}
 	if p != nil {
 		next.Plan = *p
 		if err := modules.CheckPublished(next); err != nil {
 			return "", err
 		}
 	}
-	if err := ps.keep(ctx, name, next, p == nil); err != nil {
-		return "", err
+	return next.Tool(), h.changePlan(ctx, next.Tool(), func(old *modules.Published) (*modules.Published, error) {
+		if old != nil && by.IsModel() && (old.By == nil || !old.By.IsModel()) {
+			return nil, &fault.Error{Kind: fault.Denied, Subject: name, Msg: "a person has published a plan of this name, which a model may not replace", Hint: "Use another name."}
+		}
+		if p == nil {
+			return nil, nil
+		}
+		return &next, nil
+	})
+}
+
+// sharePlan shows a published plan to everybody, or to its publisher alone.
+func (h *Hub) sharePlan(ctx context.Context, tool string, shared bool) error {
+	return h.changePlan(ctx, tool, func(old *modules.Published) (*modules.Published, error) {
+		if old == nil {
+			return nil, fault.New(fault.ResourceNotFound, tool, "there is no such published plan")
+		}
+		next := *old
+		next.Shared = shared
+		return &next, nil
+	})
+}
+
+// changePlan makes of a published plan what change says; nil is none.
+func (h *Hub) changePlan(ctx context.Context, tool string, change func(old *modules.Published) (*modules.Published, error)) error {
+	if !h.reloading.TryLock() {
+		return &fault.Error{Kind: fault.Unreachable, Subject: "publish", Msg: "what the hub offers is being changed", Hint: "Try again in a moment."}
 	}
-	return modules.PublishedPrefix + name, h.offerPlans(ctx)
+	defer h.reloading.Unlock()
+	ps := &h.plans
+	ps.mu.Lock()
+	old, had := ps.published[tool]
+	ps.mu.Unlock()
+	var before *modules.Published
+	key := strings.TrimPrefix(tool, modules.PublishedPrefix)
+	if had {
+		before, key = &old.Published, old.key
+	}
+	next, err := change(before)
+	if err != nil {
+		return err
+	}
+	if err := ps.keep(ctx, key, tool, next); err != nil {
+		return err
+	}
+	if err := h.offerPlans(ctx); err != nil {
+		return err
+	}
+	if before != nil && next != nil && before.Shared != next.Shared {
+		h.gateway.Differ() // who can see it has changed, and nothing of the tool
+	}
+	return nil
 }
 
 // offerPlans offers what is published now. The module stays the same one: runs
@@ -151,17 +216,17 @@ func (h *Hub) offerPlans(ctx context.Context) error {
 	return u.Load(ctx)
 }
 
-// keep writes a published plan before it is offered.
-func (p *plans) keep(ctx context.Context, name string, next modules.Published, gone bool) error {
+// keep writes a published plan, or that there is none, before that takes effect.
+func (p *plans) keep(ctx context.Context, key, tool string, next *modules.Published) error {
 	if p.bucket != nil {
 		raw, err := json.Marshal(next)
 		if err != nil {
-			return fault.New(fault.Internal, name, "the plan cannot be written").Because(err)
+			return fault.New(fault.Internal, tool, "the plan cannot be written").Because(err)
 		}
-		if gone {
-			err = p.bucket.Delete(ctx, name, 0)
+		if next == nil {
+			err = p.bucket.Delete(ctx, key, 0)
 		} else {
-			_, err = p.bucket.Put(ctx, name, raw, 0)
+			_, err = p.bucket.Put(ctx, key, raw, 0)
 		}
 		if err != nil {
 			return err
@@ -169,9 +234,9 @@ func (p *plans) keep(ctx context.Context, name string, next modules.Published, g
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.published, name)
-	if !gone {
-		p.published[name] = next
+	delete(p.published, tool)
+	if next != nil {
+		p.published[tool] = offeredPlan{*next, key}
 	}
 	return nil
 }
@@ -181,44 +246,23 @@ func (h *Hub) planModule() *modules.Module { return modules.Plan(h.planOptions()
 
 // planOptions are what the module of plans works with now.
 func (h *Hub) planOptions() modules.PlanOptions {
-	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions, Actions: h.planActions, Publish: h.publish, Published: h.plans.list()}
+	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions, Actions: h.planActions, Publish: h.publish, Principal: h.principal, Published: h.plans.list()}
 	if m, err := h.models.Load().Get(h.config().Chat.Model); err == nil && m.Provider != config.Script {
 		o.Propose = h.proposePlan
 	}
 	return o
 }
 
-// planItem finds a tool that a principal may use.
-func (h *Hub) planItem(ctx context.Context, who *auth.Principal, name string) (*catalog.Item, error) {
-	allowed := func(up string) bool { return who.Scopes.Allows(up) }
-	it, err := h.cat.Now().Find(catalog.Tool, name, allowed)
-	if err == nil {
-		return it, nil
-	}
-	// One that is not connected yet is asked.
-	if server, _, ok := strings.Cut(strings.ReplaceAll(name, "__", ":"), ":"); ok {
-		if u := h.pool.Get(server); u != nil && allowed(server) && h.cat.Now().Of(server) == nil && u.Load(ctx) == nil {
-			return h.cat.Now().Find(catalog.Tool, name, allowed)
-		}
-	}
-	return nil, err
-}
+// planClient is the client in whose view the tools of a plan are looked up.
+func planClient(by actor.Actor) *mcp.Client { return &mcp.Client{Era: mcp.Modern, Actor: by} }
 
-// planTool tells plans of a tool.
-func (h *Hub) planTool(ctx context.Context, who *auth.Principal, _, name string) (plan.Tool, error) {
-	it, err := h.planItem(ctx, who, name)
+// planTool tells plans of a tool that an actor can see in a Session.
+func (h *Hub) planTool(ctx context.Context, by actor.Actor, session, name string) (plan.Tool, error) {
+	it, err := h.gateway.Find(ctx, planClient(by), session, name)
 	if err != nil {
 		return plan.Tool{}, err
 	}
-	t := plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Input: it.Schema, ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed}
-	u := h.pool.Get(it.Upstream)
-	if v := policy.Decide(policy.Of(it, u != nil && u.Builtin()), policy.Client, policyRules(h.config().Policy.Rules)); v.Action == policy.Deny {
-		t.Denied = v.Reason
-		if t.Denied == "" {
-			t.Denied = "the policy does not allow it"
-		}
-	}
-	return t, nil
+	return plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Ref: it.Ref(), Input: it.Schema, ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed}, nil
 }
 
 // planActions makes actions of tools: their arguments are inputs, and what
@@ -230,8 +274,9 @@ func (h *Hub) planActions(_ context.Context, req *mcp.Request, globs []string) (
 		}
 	}
 	var out []plan.Action
+	view := h.door.View(req.Client, req.Session)
 	for _, it := range h.cat.Now().Items(catalog.Tool) {
-		if !req.Client.Principal.Scopes.Allows(it.Upstream) || !slices.ContainsFunc(globs, func(g string) bool {
+		if !view.Item(it) || !slices.ContainsFunc(globs, func(g string) bool {
 			a, _ := path.Match(g, it.Exposed)
 			b, _ := path.Match(g, it.Ref())
 			return a || b
@@ -293,13 +338,14 @@ func (h *Hub) proposePlan(ctx context.Context, req *mcp.Request, p plan.Proposal
 	if err != nil {
 		return nil, err
 	}
-	p.Find = func(name string) (plan.Tool, error) { return h.planTool(ctx, req.Client.Principal, "", name) }
+	p.Find = func(name string) (plan.Tool, error) { return h.planTool(ctx, req.Client.Actor, req.Session, name) }
 	allowed := map[string]bool{}
 	for _, a := range p.Goal.Actions {
 		allowed[a.Tool], allowed[a.Type] = true, true
 	}
+	view := h.door.View(req.Client, req.Session)
 	for _, it := range h.cat.Now().Items(catalog.Tool) {
-		if !req.Client.Principal.Scopes.Allows(it.Upstream) || len(allowed) > 0 && !allowed[it.Exposed] && !allowed[it.Name] && !allowed[it.Ref()] {
+		if !view.Item(it) || len(allowed) > 0 && !allowed[it.Exposed] && !allowed[it.Name] && !allowed[it.Ref()] {
 			continue
 		}
 		var def struct {

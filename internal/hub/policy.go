@@ -2,9 +2,10 @@ package hub
 
 import (
 	"context"
-	"slices"
+	"strings"
 	"sync"
 
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
@@ -23,39 +24,49 @@ func (h *Hub) openPolicy() (err error) {
 // setPolicy makes the policy of a config the one in effect. What waits for a
 // person goes on waiting.
 func (h *Hub) setPolicy(cfg *config.Config) {
-	h.door.Rule(policyRules(cfg.Policy.Rules))
+	h.door.Rule(hubRules(cfg))
 	h.desk.SetExpiry(cfg.Policy.Expiry)
 }
 
-// policyRules are the rules that a config says.
-func policyRules(r config.Rules) policy.Rules {
-	out := policy.Rules{Default: policy.Action(r.Default)}
-	for _, one := range r.Rules {
-		out.Rules = append(out.Rules, policy.Rule{
-			Tools: one.Tools, ReadOnly: one.ReadOnly, Destructive: one.Destructive, Idempotent: one.Idempotent, OpenWorld: one.OpenWorld,
-			Action: policy.Action(one.Action), Reason: one.Reason,
-		})
-	}
-	return out
+// hubRules are the rules of a config that hold for everybody.
+func hubRules(cfg *config.Config) *policy.Set {
+	return policy.Compile(policy.FromConfig("policy", cfg.Policy.Rules), cfg.Policy.Groups)
 }
 
-// agentRules are the rules of one of the hub's own agents about a tool. They
-// hold for what the agent calls by way of other tools, too: those it has no
-// business with are denied, as it is not offered them.
-func (h *Hub) agentRules(name string, s *policy.Subject) (lists []policy.Rules) {
+// modelRules is what a config says of the calls of the hub's own models.
+type modelRules struct {
+	cfg *config.Config // that it was read from
+	own call.Agent     // of the chat host, and of models that nobody knows
+	by  map[string]call.Agent
+}
+
+// agentRules is what the config in effect says of the calls of one of the hub's
+// own models. What it is not offered it cannot reach by way of others either.
+func (h *Hub) agentRules(name string) call.Agent {
 	cfg := h.config()
-	may := [][]string{cfg.Chat.Tools}
-	if a := cfg.Agent(name); a != nil {
-		lists, may = append(lists, policyRules(a.Approvals)), append(may, a.Tools)
+	m := h.modelRules.Load()
+	if m == nil || m.cfg != cfg {
+		m = readModelRules(cfg)
+		h.modelRules.Store(m)
 	}
-	lists = append(lists, policyRules(cfg.Chat.Approvals))
-	for _, globs := range may {
-		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return policy.Matches(g, s) }) {
-			deny := policy.Rule{Action: policy.Deny, Reason: "it is none of the tools that " + name + " is to use"}
-			return append(lists, policy.Rules{Rules: []policy.Rule{deny}})
-		}
+	if a, ok := m.by[strings.ToLower(name)]; ok {
+		return a
 	}
-	return lists
+	return m.own
+}
+
+func readModelRules(cfg *config.Config) *modelRules {
+	compile := func(name string, r config.Rules) *policy.Set {
+		return policy.Compile(policy.FromConfig(name, r), cfg.Policy.Groups)
+	}
+	all := compile("chat.approvals", cfg.Chat.Approvals)
+	m := &modelRules{cfg: cfg, own: call.Agent{Rules: []*policy.Set{all}, Tools: [][]string{cfg.Chat.Tools}}, by: map[string]call.Agent{}}
+	for i := range cfg.Agents {
+		a := &cfg.Agents[i]
+		about := call.Agent{Rules: []*policy.Set{compile("agents."+a.Name+".approvals", a.Approvals), all}, Tools: [][]string{cfg.Chat.Tools, a.Tools}}
+		m.by[strings.ToLower(a.Name)], m.by[strings.ToLower(a.Called())] = about, about
+	}
+	return m
 }
 
 // forgetEnded makes what was decided for a Session end with it. Sessions tell

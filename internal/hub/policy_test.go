@@ -113,8 +113,11 @@ func refusal(m hubtest.Message) (kind, text string) {
 func TestPolicyHoldsOnAllFaces(t *testing.T) {
 	hubtest.Parallel(t)
 	eachCell(t, policySpec(), worldOptions{edits: []hubtest.Edit{ruled}, server: func(s *config.Server) { s.Timeout = 500 * time.Millisecond }}, func(t *testing.T, w *world) {
-		if kind, text := refusal(w.call("wipe", `{}`)); kind != "denied" || !strings.Contains(text, "nobody wipes here") {
-			t.Errorf("denied: %s", text)
+		if kind, text := refusal(w.call("wipe", `{}`)); kind != "unknown_tool" || strings.Contains(text, "wipes here") {
+			t.Errorf("denied, whatever the arguments are: %s", text)
+		}
+		if raw := string(w.client.Call("tools/list", "{}").Raw); strings.Contains(raw, "wipe") || !strings.Contains(raw, "write") {
+			t.Errorf("listed: %s", raw)
 		}
 		kind, text := refusal(w.call("write", `{"path":"a"}`))
 		if kind != "approval_required" || !strings.Contains(text, "stoa approvals watch") || !strings.Contains(text, "it changes files") {
@@ -195,16 +198,30 @@ func long(n int) string { return strings.Repeat("x", n) }
 
 func TestApprovalsBelongToPrincipals(t *testing.T) {
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled)
-	owner, ada, eve := apiClient{t, h, h.Token}, tokenFor(t, h, "ada", "up"), tokenFor(t, h, "eve", "*")
+	may := auth.Rights{auth.RightApprove}
+	owner, ada, eve, without := apiClient{t, h, h.Token}, tokenWith(t, h, "ada", may, "up"), tokenWith(t, h, "eve", may, "*"), tokenFor(t, h, "zoe", "up")
 	leave := attend(t, h, eve.token)
 	c := h.Client(t, hubtest.ClientOptions{Token: ada.token})
 	if kind, text := refusal(c.Tool("up__write", `{"path":"a"}`)); kind != "approval_required" {
 		t.Errorf("eve attends to ada's calls: %s", text)
 	}
 	leave()
+	// Who has no right to approve is not there to be asked, and cannot answer.
+	leave = attend(t, h, without.token)
+	zoe := h.Client(t, hubtest.ClientOptions{Token: without.token})
+	if kind, text := refusal(zoe.Tool("up__write", `{"path":"a"}`)); kind != "approval_required" {
+		t.Errorf("zoe attends to her own calls: %s", text)
+	}
+	leave()
 	defer attend(t, h, ada.token)()
-	x := c.Go("tools/call", hubtest.ToolParams("up__write", `{"path":"a"}`))
+	x := c.Go("tools/call", hubtest.ToolParams("up__write", `{"path":"z"}`))
 	a := ada.asked()
+	ada.decide(a.ID, `{"decision":"approve"}`)
+	if m := x.Response(); m.Text() != `{"path":"z"}` {
+		t.Errorf("ada decides: %s", m.Raw)
+	}
+	x = c.Go("tools/call", hubtest.ToolParams("up__write", `{"path":"a"}`))
+	a = ada.asked()
 	if got := eve.approvals(); len(got) != 0 {
 		t.Errorf("eve sees %+v", got)
 	}
@@ -328,7 +345,7 @@ func TestRulesChangeLive(t *testing.T) {
 	if err != nil || described(changes) != "policy changed" {
 		t.Fatalf("%v, %v", changes, err)
 	}
-	if kind, text := refusal(c.Tool("up__wipe", `{}`)); kind != "denied" {
+	if kind, text := refusal(c.Tool("up__wipe", `{}`)); kind != "unknown_tool" {
 		t.Errorf("with rules: %s", text)
 	}
 	if _, err := h.Reload(setupOf(h, up)); err != nil {

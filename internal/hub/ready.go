@@ -6,10 +6,12 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -27,7 +29,7 @@ type report struct {
 	Ready     bool       `json:"ready"`
 	Gateway   probed     `json:"gateway"`
 	Upstreams []agentRow `json:"upstreams"`
-	Pool      any        `json:"pool"`
+	Pool      any        `json:"pool,omitempty"`
 	Store     string     `json:"store"` // ok, failing, or none while nothing is kept
 	Model     string     `json:"model"` // that conversations are held with, and what it lacks
 
@@ -57,13 +59,24 @@ const (
 
 // readyz lists through every face, as a client would. The status is that of
 // the hub itself; how each upstream does is in the body.
-func (h *Hub) readyz(w http.ResponseWriter, r *http.Request) {
-	rep := h.look(r.Context())
+func (h *Hub) readyz(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+	rep := h.look(r.Context()).seenBy(who)
 	status := http.StatusOK
 	if !rep.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	reply(w, status, rep)
+}
+
+// seenBy is the report as somebody may see it: of the servers that it may use,
+// and of the hub itself if it is its owner's.
+func (rep report) seenBy(who *auth.Principal) report {
+	if who.Name == auth.LocalName {
+		return rep
+	}
+	rep.Upstreams = slices.DeleteFunc(slices.Clone(rep.Upstreams), func(row agentRow) bool { return !who.Scopes.Allows(row.Name) })
+	rep.Pool, rep.Health = nil, nil
+	return rep
 }
 
 func (h *Hub) look(ctx context.Context) report {
@@ -72,9 +85,9 @@ func (h *Hub) look(ctx context.Context) report {
 	if time.Since(h.ready.at) < readyFor {
 		return h.ready.last
 	}
-	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Principal: auth.Local}
+	client := &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Actor: actor.New(actor.Hub, auth.Owner)}
 	rep := report{Pool: h.pool.Stats(), Store: h.storeWord(), Model: h.Model(), Health: h.health(), Upstreams: []agentRow{}}
-	states := h.listed(auth.Local)
+	states := h.listed(auth.Owner)
 	rows := make([]agentRow, len(states))
 	var wg sync.WaitGroup
 	for i, s := range states {
@@ -101,7 +114,7 @@ func (h *Hub) lookAt(ctx context.Context, client *mcp.Client, s upstream.Status)
 		row.List.Error = "not connected"
 		return row
 	}
-	a, err := h.router.Agent(s.Name, auth.Local)
+	a, err := h.router.Agent(s.Name, auth.Owner)
 	if err != nil {
 		row.List.Error = err.Error()
 		return row

@@ -169,7 +169,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 	for i := range cfg.Servers {
 		if s := &cfg.Servers[i]; s.Enabled {
 			o := upstreamOptions(cfg, s, h.environ, log)
-			o.Sampling = h.samplingOf(s)
+			o.Sampling, o.Vouch = h.samplingOf(s), h.vouchFor(s)
 			all = append(all, o)
 		}
 	}
@@ -212,6 +212,9 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	}
 	if p.policy {
 		h.setPolicy(cfg)
+	}
+	if p.policy || p.chat {
+		defer h.gateway.Differ() // when it is in effect
 	}
 	if p.console {
 		h.exchanges.Switch(cfg.Console.Exchanges)

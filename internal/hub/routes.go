@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,8 +105,14 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
 	// These tell what is behind the hub: to whoever is on this machine, else
 	// to those with a token.
-	mux.Handle("GET /readyz", g.Accept(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) { h.readyz(w, r) }))
-	mux.Handle("GET /metrics", g.Accept(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) { metrics.ServeHTTP(w, r) }))
+	mux.Handle("GET /readyz", g.Accept(h.readyz))
+	mux.Handle("GET /metrics", g.Accept(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
+		if !slices.Contains(who.Scopes, "*") {
+			refuse(w, &fault.Error{Kind: fault.Denied, Subject: "metrics", Msg: "they are about every server, and this token is for some", Hint: "Use a token with the scope *."})
+			return
+		}
+		metrics.ServeHTTP(w, r)
+	}))
 	mux.Handle("GET /MCPBrowserClient.js", g.Public(web.Client()))
 	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
 	mux.Handle("/", g.Public(http.HandlerFunc(h.notFound)))
@@ -176,7 +183,8 @@ func (h *Hub) listAgents(w http.ResponseWriter, r *http.Request, who *auth.Princ
 func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 	for _, s := range h.router.Agents(who) {
 		if strings.EqualFold(s.Name, r.PathValue("agent")) {
-			s.Stderr = nil // may hold what only the owner should see
+			s = h.shownTo(who, s)
+			s.Stderr = nil
 			reply(w, http.StatusOK, struct {
 				upstream.Status
 				Tasks task.Counts `json:"tasks"`

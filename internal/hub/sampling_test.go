@@ -290,7 +290,7 @@ func TestChatDecidesAboutSampling(t *testing.T) {
 			await.Until(t, "the tools are there", func() bool { return strings.Contains(string(w.client.Call("tools/list", "{}").Raw), "up__sample") })
 			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 			defer cancel()
-			conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(w.URL, "http")+"/ws?sessionId=talk", nil)
+			conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(w.URL, "http")+"/ws?sessionId=talk", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + w.Token}}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -135,7 +135,7 @@ func (h *Hub) recall(id string, who *auth.Principal) *mcp.Client {
 // deleted forgets the Session of a connection that its client has ended: nobody
 // can name it again.
 func (h *Hub) deleted(c *mcp.Client) {
-	s := h.state.sessions.Find(c.Principal.Name, c.Connection)
+	s := h.state.sessions.Find(c.Actor.Name(), c.Connection)
 	if s == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
@@ -19,24 +18,21 @@ func (h *Hub) openTasks() (err error) {
 	return err
 }
 
-// principal returns who has a name now, or nil.
-func (h *Hub) principal(name string) *auth.Principal {
+// principal returns who has a name now, and came in that way, or nil.
+func (h *Hub) principal(name string, via auth.Via) *auth.Principal {
 	if name == auth.LocalName {
+		if via == auth.ViaOwner {
+			return auth.Owner
+		}
 		return auth.Local
 	}
 	v, ok := h.tokens.(*verifier)
 	if !ok {
 		return nil
 	}
-	tokens, err := v.tokens.List()
+	who, err := v.tokens.Named(name)
 	if err != nil {
 		h.log.Warn("the tokens cannot be read", "err", err)
-		return nil
 	}
-	for _, t := range tokens {
-		if t.Name == name && (t.Expires.IsZero() || t.Expires.After(time.Now())) {
-			return &auth.Principal{Name: t.Name, Scopes: t.Scopes}
-		}
-	}
-	return nil
+	return who
 }

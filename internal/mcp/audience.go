@@ -83,12 +83,15 @@ func (a *Audience) Tell(method string, pass func(*Listener) bool) {
 	}
 }
 
-// Updated delivers an update of a resource to those subscribed to it, each
-// with the URI it used.
-func (a *Audience) Updated(key string, params []byte) {
+// Updated delivers an update of a resource to those subscribed to it that
+// pass, or all if pass is nil, each with the URI it used.
+func (a *Audience) Updated(key string, params []byte, pass func(*Listener) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for l, uri := range a.subs[key] {
+		if pass != nil && !pass(l) {
+			continue
+		}
 		own := params
 		if have, _ := wire.String(wire.Get(params, "uri")); have != uri {
 			own = wire.Edit(nil, params, wire.Change{Name: "uri", Value: wire.Quote(uri)})

@@ -125,7 +125,7 @@ func (b *httpBatch) take(raw []byte, in *slot) func() {
 func (b *httpBatch) answer(ctx context.Context, m *wire.Message) (Response, error) {
 	req := &Request{
 		Method: m.Method, ID: m.ID, Params: m.Params, Fields: m.Fields, Meta: m.Meta,
-		Client: &Client{Era: Legacy, Version: batchVersion, Principal: b.x.who}, Token: progressToken(m), Stream: b.st, Asked: b.x.asked(m),
+		Client: &Client{Era: Legacy, Version: batchVersion, Actor: b.x.actor()}, Token: progressToken(m), Stream: b.st, Asked: b.x.asked(m),
 	}
 	if b.s != nil {
 		req.Client = b.s.client

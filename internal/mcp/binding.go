@@ -32,9 +32,7 @@ type Asked struct {
 
 	// What follows is said within the process and never read from the wire.
 
-	Approved bool   // the policy has been asked for this call, and a person where it said so
-	Agent    string // the hub's own agent whose model asks; empty means a client
-	Key      string // goes along to the upstream, the same each time the call is tried; empty for none
+	Key string // goes along to the upstream, the same each time the call is tried; empty for none
 }
 
 // Switch is what a client says of something that can be on or off.

@@ -61,11 +61,12 @@ func TestAudience(t *testing.T) {
 		a.Tell(method, func(l *Listener) bool { return true })
 	}
 	a.Tell(NoteToolsChanged, func(l *Listener) bool { return l == tools })
-	a.Updated("up mem://x", []byte(`{"uri":"mem://x","k":1}`))
-	a.Updated("up mem://y", []byte(`{"uri":"mem://y"}`))
+	a.Updated("up mem://x", []byte(`{"uri":"mem://x","k":1}`), nil)
+	a.Updated("up mem://x", []byte(`{"uri":"mem://x","k":2}`), func(l *Listener) bool { return l == tools })
+	a.Updated("up mem://y", []byte(`{"uri":"mem://y"}`), nil)
 	if diff := cmp.Diff(map[string][]string{
 		"all":   {"tools/list_changed", "prompts/list_changed", "resources/list_changed", `resources/updated{"uri":"mem://x","k":1}`},
-		"tools": {"tools/list_changed", "tools/list_changed", `resources/updated{"uri":"up+mem://x","k":1}`},
+		"tools": {"tools/list_changed", "tools/list_changed", `resources/updated{"uri":"up+mem://x","k":1}`, `resources/updated{"uri":"up+mem://x","k":2}`},
 	}, heard); diff != "" {
 		t.Error(diff)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -136,6 +137,9 @@ type exchange struct {
 	m     *wire.Message
 	told  told
 }
+
+// actor is who asks.
+func (x *exchange) actor() actor.Actor { return actor.New(actor.HTTP, x.who) }
 
 var messages = sync.Pool{New: func() any { return new(wire.Message) }}
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 )
@@ -25,7 +26,7 @@ const feedScope = "/sse"
 // path as the address to post to, which is ServeMessage's.
 func (e *Endpoint) ServeEvents(w http.ResponseWriter, r *http.Request, who *auth.Principal, path string, h Handler) {
 	inbox := make(chan *buffer)
-	held, err := e.hold(who, feedScope, inbox)
+	held, err := e.hold(actor.SSE, who, feedScope, inbox)
 	if err != nil {
 		full(w, err)
 		return
@@ -41,7 +42,7 @@ func (e *Endpoint) ServeEvents(w http.ResponseWriter, r *http.Request, who *auth
 	defer wg.Wait()
 	defer cancel()
 	// Why it ended does not matter: either the client is gone or we are going.
-	_ = serveFrames(ctx, f, f, who, h, e.pipeOptions(r))
+	_ = serveFrames(ctx, f, f, who, h, e.pipeOptions(actor.SSE, r))
 	f.free()
 	_ = f.rc.SetWriteDeadline(time.Time{}) // the connection may be used again
 }
@@ -50,7 +51,7 @@ func (e *Endpoint) ServeEvents(w http.ResponseWriter, r *http.Request, who *auth
 // answer comes on the connection's event stream.
 func (e *Endpoint) ServeMessage(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 	unknown := &fault.Error{Kind: fault.UnknownSession, Subject: "sessionId", Msg: "there is no event stream of that session", Hint: "Open a new one by GET /sse."}
-	s, err := e.opts.Sessions.get(r.URL.Query().Get("sessionId"), feedScope, who.Name)
+	s, err := e.opts.Sessions.get(r.URL.Query().Get("sessionId"), feedScope, who)
 	if err != nil {
 		writeFault(w, nil, false, unknown)
 		return

@@ -22,12 +22,20 @@ import (
 func eventFace(e *Endpoint, h Handler) http.Handler {
 	mux := http.NewServeMux()
 	who := func(r *http.Request) *auth.Principal {
-		name := r.Header.Get("X-Test-Principal")
-		return &auth.Principal{Name: name, Scopes: auth.Scopes{"*"}}
+		return caller(r.Header.Get("X-Test-Principal"))
 	}
 	mux.HandleFunc("GET /sse", func(w http.ResponseWriter, r *http.Request) { e.ServeEvents(w, r, who(r), "/message", h) })
 	mux.HandleFunc("POST /message", func(w http.ResponseWriter, r *http.Request) { e.ServeMessage(w, r, who(r)) })
 	return mux
+}
+
+// caller is who has a name; "name/loopback" is the same one without a token.
+func caller(text string) *auth.Principal {
+	name, via, said := strings.Cut(text, "/")
+	if !said {
+		via = string(auth.ViaToken)
+	}
+	return &auth.Principal{Name: name, Scopes: auth.Scopes{"*"}, Via: auth.Via(via)}
 }
 
 // subscriber is a client of HTTP+SSE, played by the test.
@@ -144,9 +152,11 @@ func TestEventsFace(t *testing.T) {
 func TestEventSessionsAreBoundAndBounded(t *testing.T) {
 	onEvents(t, EndpointOptions{}, func(t *testing.T, f *face) {
 		s := subscribe(t, f.rt, "ann")
-		thief := &subscriber{t: t, c: s.c, who: "bob", post: s.post}
-		thief.send(404, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-		if _, err := f.sessions.get(strings.TrimPrefix(s.post, "/message?sessionId="), "", "ann"); err == nil {
+		for _, who := range []string{"bob", "ann/loopback"} { // nor the same name, come in another way
+			thief := &subscriber{t: t, c: s.c, who: who, post: s.post}
+			thief.send(404, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		}
+		if _, err := f.sessions.get(strings.TrimPrefix(s.post, "/message?sessionId="), "", caller("ann")); err == nil {
 			t.Error("the session is one of /mcp too")
 		}
 		others := []*subscriber{subscribe(t, f.rt, "bob"), subscribe(t, f.rt, "bob")}

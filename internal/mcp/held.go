@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -53,8 +54,8 @@ func (e *Endpoint) Wait(ctx context.Context) {
 // hold counts a connection that lasts among the sessions, so that all of them
 // are bounded together. It ends early when its over channel is closed. inbox is
 // where its messages go if they come by POST, else nil.
-func (e *Endpoint) hold(who *auth.Principal, scope string, inbox chan *buffer) (*session, error) {
-	s := &session{id: newSessionID(), scope: scope, client: &Client{Era: Legacy, Principal: who},
+func (e *Endpoint) hold(path actor.Path, who *auth.Principal, scope string, inbox chan *buffer) (*session, error) {
+	s := &session{id: newSessionID(), scope: scope, client: &Client{Era: Legacy, Actor: actor.New(path, who)},
 		inbox: inbox, detach: func() {}, over: make(chan struct{})}
 	s.streams.Add(1)
 	s.touch()
@@ -69,6 +70,6 @@ func full(w http.ResponseWriter, err error) {
 	writeJSON(w, http.StatusServiceUnavailable, wire.AppendError(nil, nil, fault.Of(err).Wire(false)))
 }
 
-func (e *Endpoint) pipeOptions(r *http.Request) PipeOptions {
-	return PipeOptions{Header: r.Header, MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked, Witness: e.opts.Witness}
+func (e *Endpoint) pipeOptions(path actor.Path, r *http.Request) PipeOptions {
+	return PipeOptions{path: path, Header: r.Header, MessageBytes: e.opts.MessageBytes, Depth: e.opts.Depth, Panicked: e.opts.Panicked, Witness: e.opts.Witness}
 }

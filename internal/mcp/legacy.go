@@ -46,7 +46,7 @@ func (x *exchange) legacy(header string) {
 // note takes a notification of the client.
 func (x *exchange) note(s *session) {
 	if s == nil {
-		x.told.heard(x.m, &Client{Principal: x.who}, Asked{})
+		x.told.heard(x.m, &Client{Actor: x.actor()}, Asked{})
 		return
 	}
 	x.told.heard(x.m, s.client, Asked{Session: s.listener.Session})
@@ -85,7 +85,7 @@ func (x *exchange) initialize(s *session) {
 		x.refuse(false, err)
 		return
 	}
-	client.Principal = x.who
+	client.Actor = x.actor()
 	client.Connection = newSessionID()
 	st := x.stream(x.r.Context(), false, nil)
 	req := &Request{
@@ -122,7 +122,7 @@ func (e *Endpoint) open(client *Client, scope, name string, h Handler) (*session
 // process was started. Agents keep no state, so that there is nothing to take
 // up again on their faces.
 func (e *Endpoint) session(id, scope string, who *auth.Principal, r *http.Request, h Handler) (*session, error) {
-	s, err := e.opts.Sessions.get(id, scope, who.Name)
+	s, err := e.opts.Sessions.get(id, scope, who)
 	if err == nil || e.opts.Recall == nil || isAgent(scope) || e.opts.Sessions.has(id) {
 		return s, err
 	}
@@ -132,7 +132,7 @@ func (e *Endpoint) session(id, scope string, who *auth.Principal, r *http.Reques
 	}
 	e.recalls.Lock() // two requests may come at once
 	defer e.recalls.Unlock()
-	if s, err := e.opts.Sessions.get(id, scope, who.Name); err == nil {
+	if s, err := e.opts.Sessions.get(id, scope, who); err == nil {
 		return s, nil
 	}
 	return e.open(client, scope, r.Header.Get(HeaderSession), h)
@@ -164,7 +164,7 @@ func clone(b []byte) []byte {
 // request answers any other request.
 func (x *exchange) request(s *session, header string) {
 	if x.m.Method == "ping" {
-		client := &Client{Principal: x.who}
+		client := &Client{Actor: x.actor()}
 		if s != nil {
 			client = s.client
 		}
@@ -181,7 +181,7 @@ func (x *exchange) request(s *session, header string) {
 		if header == "" {
 			header = "2025-03-26" // what the protocol says to assume
 		}
-		x.run(ctx, x.stream(ctx, false, nil), &Client{Era: Legacy, Version: header, Principal: x.who})
+		x.run(ctx, x.stream(ctx, false, nil), &Client{Era: Legacy, Version: header, Actor: x.actor()})
 		return
 	}
 	var st *httpStream

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -105,12 +106,12 @@ func (c *LocalConn) client(asks *Client) *Client {
 	if asks != nil && asks.Era == c.Era() {
 		return asks
 	}
-	own := &Client{Era: c.Era(), Version: c.version(), Principal: auth.Local}
+	own := &Client{Era: c.Era(), Version: c.version(), Actor: actor.New(actor.Hub, auth.Local)}
 	if own.Version == "" {
 		own.Version = LegacyVersion // what Initialize asks for
 	}
 	if asks != nil {
-		own.Principal, own.Info, own.Capabilities, own.Connection = asks.Principal, asks.Info, asks.Capabilities, asks.Connection
+		own.Actor, own.Info, own.Capabilities, own.Connection = asks.Actor, asks.Info, asks.Capabilities, asks.Connection
 	}
 	return own
 }

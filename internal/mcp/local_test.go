@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -86,7 +87,7 @@ func TestLocalSpeaksBothEras(t *testing.T) {
 			notes := heardNotes{Discard, make(chan string, 1)}
 			params := []byte(`{"name":"x","arguments":{"big":12345678901234567890},"_meta":{"progressToken":"p"}}`)
 			o := &Outgoing{Method: "tools/call", Raw: params, Fields: wire.Members(params), Meta: wire.Members(wire.Get(params, "_meta")), Token: []byte(`"p"`), Stream: notes,
-				Client: &Client{Era: Legacy, Version: LegacyVersion, Principal: auth.Local}}
+				Client: &Client{Era: Legacy, Version: LegacyVersion, Actor: actor.New(actor.Hub, auth.Local)}}
 			resp, err := c.Call(ctx, o)
 			if err != nil || string(wire.Get(wire.Get(resp.Result, "arguments"), "big")) != "12345678901234567890" {
 				t.Fatalf("answer %s, %v", resp.Result, err)

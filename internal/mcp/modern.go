@@ -17,7 +17,7 @@ func (x *exchange) modern(header string) {
 	}
 	if x.m.IsNotification() {
 		// The era defines none over HTTP; a stray one disturbs nobody.
-		x.told.heard(x.m, &Client{Principal: x.who}, Asked{})
+		x.told.heard(x.m, &Client{Actor: x.actor()}, Asked{})
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -37,7 +37,7 @@ func (x *exchange) modern(header string) {
 		x.refuse(true, err)
 		return
 	}
-	client.Principal = x.who
+	client.Actor = x.actor()
 	ctx := x.r.Context()
 	st := x.stream(ctx, true, nil)
 	if x.m.Method == "subscriptions/listen" {

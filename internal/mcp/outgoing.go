@@ -85,7 +85,7 @@ func (o *Outgoing) Clone() *Outgoing {
 	c.Raw, c.Fields, c.Meta, c.Token = clone(o.Raw), copied(o.Fields), copied(o.Meta), clone(o.Token)
 	if o.Client != nil && o.Client.Connection == "" { // one with a connection lives on by itself
 		c.Client = &Client{
-			Era: o.Client.Era, Version: o.Client.Version, Principal: o.Client.Principal,
+			Era: o.Client.Era, Version: o.Client.Version, Actor: o.Client.Actor,
 			Info: clone(o.Client.Info), Capabilities: clone(o.Client.Capabilities),
 		}
 	}

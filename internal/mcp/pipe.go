@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -30,6 +32,8 @@ type PipeOptions struct {
 	// Witness is told of what no handler tells of; nil means that nobody wants
 	// to know.
 	Witness Witness
+
+	path actor.Path // how messages come; "" means on a pipe
 }
 
 // A pipe is one client on a pair of streams, such as stdin and stdout, or on
@@ -56,6 +60,9 @@ type pipe struct {
 	listener *Listener
 	stop     func()
 }
+
+// actor is who asks.
+func (p *pipe) actor() actor.Actor { return actor.New(cmp.Or(p.opts.path, actor.Stdio), p.who) }
 
 // maxWaiting bounds the requests that wait for a slot. Beyond it nothing more
 // is read; up to it, the answers and cancellations that running requests need
@@ -204,7 +211,7 @@ func (p *pipe) initialize(ctx context.Context, m *wire.Message) {
 		p.refuse(nil, m, nil, err)
 		return
 	}
-	client.Principal = p.who
+	client.Actor = p.actor()
 	client.Connection = "pipe-" + newSessionID()
 	req := &Request{Method: m.Method, Params: m.Params, Fields: m.Fields, Meta: m.Meta, Client: client, Stream: Discard, Asked: p.asked(m)}
 	began := p.told.began()
@@ -287,7 +294,7 @@ func (p *pipe) client(m *wire.Message, modern bool) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Principal = p.who
+		c.Actor = p.actor()
 		return c, modernMethod(m.Method)
 	}
 	if err := legacyMethod(m.Method); err != nil {
@@ -296,7 +303,7 @@ func (p *pipe) client(m *wire.Message, modern bool) (*Client, error) {
 	if p.legacy != nil {
 		return p.legacy, nil
 	}
-	return &Client{Era: Legacy, Version: LegacyVersion, Principal: p.who}, nil
+	return &Client{Era: Legacy, Version: LegacyVersion, Actor: p.actor()}, nil
 }
 
 func (p *pipe) run(ctx context.Context, m *wire.Message, client *Client, in *slot) {
@@ -342,7 +349,7 @@ func (p *pipe) refuse(in *slot, m *wire.Message, all []byte, err error) {
 func (p *pipe) heard(m *wire.Message) {
 	client, a := p.legacy, p.asked(m)
 	if client == nil {
-		client = &Client{Principal: p.who}
+		client = &Client{Actor: p.actor()}
 	}
 	if a.Session == "" && p.listener != nil {
 		a.Session = p.listener.Session // as the handshake named it

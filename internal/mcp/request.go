@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -15,10 +15,10 @@ import (
 type Client struct {
 	Era          Era
 	Version      string
-	Info         []byte // clientInfo, raw; nil if it was not said
-	Capabilities []byte // raw object; nil if none were said
-	Connection   string // the legacy session or the pipe; empty for a request that stands alone
-	Principal    *auth.Principal
+	Info         []byte      // clientInfo, raw; nil if it was not said
+	Capabilities []byte      // raw object; nil if none were said
+	Connection   string      // the legacy session or the pipe; empty for a request that stands alone
+	Actor        actor.Actor // on whose behalf it asks
 
 	level atomic.Pointer[string] // legacy: what logging/setLevel asked for
 	once  sync.Once
@@ -79,6 +79,16 @@ func (c *Client) LogLevel() string {
 	}
 	return ""
 }
+
+// As is the same client, acting on behalf of another actor.
+func (c *Client) As(a actor.Actor) *Client {
+	other := &Client{Era: c.Era, Version: c.Version, Info: c.Info, Capabilities: c.Capabilities, Connection: c.Connection, Actor: a}
+	other.level.Store(c.level.Load())
+	return other
+}
+
+// By is the same client, acting through one more delegate.
+func (c *Client) By(d actor.Delegate) *Client { return c.As(c.Actor.By(d)) }
 
 func (c *Client) setLogLevel(level string) { c.level.Store(&level) }
 

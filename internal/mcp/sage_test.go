@@ -61,7 +61,7 @@ func (s *sage) call(ctx context.Context, req *Request) (Response, error) {
 	case "who":
 		c := req.Client
 		return s.say(req, "%s %s of %s, connected %t, info %s, capabilities %s, token %s, level %q %q",
-			c.Era, c.Version, c.Principal.Name, c.Connection != "", c.Info, c.Capabilities, req.Token, req.LogLevel, c.LogLevel())
+			c.Era, c.Version, c.Actor.Name(), c.Connection != "", c.Info, c.Capabilities, req.Token, req.LogLevel, c.LogLevel())
 	case "speak":
 		for i := range 2 {
 			req.Stream.Notify(NoteProgress, fmt.Appendf(nil, `{"progressToken":%s,"progress":%d}`, orNull(req.Token), i+1))
@@ -83,7 +83,7 @@ func (s *sage) call(ctx context.Context, req *Request) (Response, error) {
 		// After the answer, so that a transcript has one order only.
 		time.AfterFunc(moment, func() {
 			s.audience.Tell(NoteToolsChanged, func(*Listener) bool { return true })
-			s.audience.Updated("mem://a", []byte(`{"uri":"mem://a"}`))
+			s.audience.Updated("mem://a", []byte(`{"uri":"mem://a"}`), nil)
 		})
 		return s.say(req, "announced")
 	case "recall":

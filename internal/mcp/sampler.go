@@ -58,6 +58,5 @@ func (f *inflight) refusesSampling() bool {
 // which of the two requests a server's request comes of.
 func sameParty(p, q *pending) bool {
 	a, b := p.o.Client, q.o.Client
-	return a != nil && b != nil && a.Principal != nil && b.Principal != nil &&
-		a.Principal.Name == b.Principal.Name && a.Connection == b.Connection && p.o.Asked.Session == q.o.Asked.Session && p.o.Asked.Agent == q.o.Asked.Agent
+	return a != nil && b != nil && a.Actor.Equal(b.Actor) && a.Connection == b.Connection && p.o.Asked.Session == q.o.Asked.Session
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -158,15 +159,22 @@ func (t *Sessions) Len() int {
 }
 
 // get returns the session of that id if it belongs to the face and principal.
-func (t *Sessions) get(id, scope, principal string) (*session, error) {
+func (t *Sessions) get(id, scope string, who *auth.Principal) (*session, error) {
 	t.mu.RLock()
 	s := t.m[id]
 	t.mu.RUnlock()
-	if s == nil || s.scope != scope || s.client.Principal.Name != principal {
+	if s == nil || s.scope != scope || !s.of(who) {
 		return nil, fault.New(fault.UnknownSession, headerSession, "session not found")
 	}
 	s.touch()
 	return s, nil
+}
+
+// of reports whether it is a connection of who asks: the same principal, come
+// in the same way. One that a token opened is not there for who has none.
+func (s *session) of(who *auth.Principal) bool {
+	own := s.client.Actor.Principal()
+	return own.Name == who.Name && own.Via == who.Via
 }
 
 // has reports whether the id is that of an open connection, whosever it is.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -35,7 +36,7 @@ func (e *Endpoint) ServeSocket(w http.ResponseWriter, r *http.Request, who *auth
 		return
 	}
 	defer e.sockets.leave()
-	held, err := e.hold(who, socketScope, nil)
+	held, err := e.hold(actor.WebSocket, who, socketScope, nil)
 	if err != nil {
 		full(w, err)
 		return
@@ -49,7 +50,7 @@ func (e *Endpoint) ServeSocket(w http.ResponseWriter, r *http.Request, who *auth
 	if err != nil {
 		return // Accept has said why
 	}
-	e.serveSocket(newSocket(c, below.conn, e.opts.MessageBytes, e.opts.WriteTimeout), held, who, h, e.pipeOptions(r))
+	e.serveSocket(newSocket(c, below.conn, e.opts.MessageBytes, e.opts.WriteTimeout), held, who, h, e.pipeOptions(actor.WebSocket, r))
 }
 
 func (e *Endpoint) serveSocket(s *socket, held *session, who *auth.Principal, h Handler, opts PipeOptions) {

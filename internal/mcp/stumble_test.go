@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 )
@@ -81,7 +82,7 @@ func TestQuestionStumbles(t *testing.T) {
 		d := &diary{}
 		c, f := pipeTo(t, ConnOptions{Panicked: d.panicked}, nil)
 		o := request("tools/call", "{}")
-		o.Client = &Client{Era: Legacy, Principal: auth.Local}
+		o.Client = &Client{Era: Legacy, Actor: actor.New(actor.HTTP, auth.Local)}
 		o.Sampler = &Sampler{Capability: []byte("{}"), Answer: func(context.Context, []byte) (Response, error) { panic("no model") }}
 		call := start(t.Context(), c, o)
 		f.got(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -74,7 +75,7 @@ func (t told) refused(m *wire.Message, all []byte, who *auth.Principal, err erro
 	if !t.watching() {
 		return
 	}
-	req := requestOf(m, &Client{Principal: who}, Asked{})
+	req := requestOf(m, &Client{Actor: actor.New(actor.HTTP, who)}, Asked{})
 	if req.Method == "" && req.Params == nil {
 		req.Params = all
 	}

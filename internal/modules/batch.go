@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
@@ -122,7 +123,7 @@ func (c batchCall) do(ctx context.Context, outer *mcp.Request, run func(context.
 	if meta := wire.EditFields(nil, outer.Meta, about...); len(meta) > len("{}") {
 		params = wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
 	}
-	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client, Asked: outer.Asked, Stream: mcp.Discard}
+	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client.By(actor.ByBatch()), Asked: outer.Asked, Stream: mcp.Discard}
 	req.Meta = wire.Members(req.Param("_meta"))
 	resp, err := run(ctx, req)
 	if err != nil {

@@ -107,7 +107,7 @@ func (m contextModule) add(ctx context.Context, req *mcp.Request, raw json.RawMe
 	}
 	minted := s == nil
 	if minted {
-		s = m.r.Mint(req.Client.Principal.Name)
+		s = m.r.Mint(req.Client.Actor.Name())
 	}
 	// The data as it was written: decoding would lose what numbers look like.
 	v, replaced, err := s.Put(ctx, session.New{Name: a.Name, Data: wire.Get(raw, "data"), Description: a.Description, By: who(req.Client)})
@@ -132,7 +132,7 @@ func who(c *mcp.Client) string {
 	if name, _ := wire.String(wire.Get(c.Info, "name")); name != "" {
 		return name
 	}
-	return c.Principal.Name
+	return c.Actor.Name()
 }
 
 // wholeBytes is how long a value may be to be answered whole unasked.

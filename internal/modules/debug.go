@@ -14,6 +14,9 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
+// DebugName is the name of the module that looks into the hub.
+const DebugName = "debug"
+
 const (
 	logsDefault = 100
 	logsBytes   = 256 << 10 // of all records of one answer
@@ -30,7 +33,7 @@ type DebugOptions struct {
 	// StartWeb opens the console on a port of this machine, 0 meaning any, and
 	// a browser with it if that is wanted; WebStatus says how it is. nil means
 	// that there is no console, and no tools for it.
-	StartWeb  func(ctx context.Context, who *auth.Principal, port int, open bool) (WebStatus, error)
+	StartWeb  func(ctx context.Context, port int, open bool) (WebStatus, error)
 	WebStatus func() WebStatus
 }
 
@@ -48,7 +51,7 @@ type WebStatus struct {
 
 var logsTool = Tool{
 	Name: "read_logs", Title: "Read the hub's log", ReadOnly: true,
-	Description: "Returns the last records of the hub's log, the newest last. level leaves out what is less important, search keeps the records that have a text, in any case, in their message or in an attribute (key=value).",
+	Description: "Returns the last records of the hub's log, the newest last, without those about other principals. level leaves out what is less important, search keeps the records that have a text, in any case, in their message or in an attribute (key=value).",
 	Input: `{"type":"object","additionalProperties":false,"properties":{
 		"level":{"enum":["trace","debug","info","warn","warning","error"],"description":"The least important level. Left out, all."},
 		"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"How many records at most. Default 100."},
@@ -58,25 +61,30 @@ var logsTool = Tool{
 // Debug returns the module that looks into the hub.
 func Debug(opts DebugOptions) *Module {
 	t := logsTool
-	t.Run = func(_ context.Context, _ *mcp.Request, raw json.RawMessage) (any, error) {
+	t.Run = func(_ context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
 		args, err := decode[logsArgs](raw)
 		if err != nil {
 			return nil, err
 		}
-		return opts.read(args)
+		// Everybody's log is for the owner, and not for a model that works for the owner.
+		whose := req.Client.Actor.Name()
+		if req.Client.Actor.Has(auth.RightLogs) {
+			whose = ""
+		}
+		return opts.read(args, whose)
 	}
 	tools := []Tool{t}
 	if opts.StartWeb != nil {
 		tools = append(tools, opts.webTools()...)
 	}
-	return New("debug", "", nil, tools...)
+	return New(DebugName, "", nil, tools...)
 }
 
 // webTools are those for the console.
 func (o DebugOptions) webTools() []Tool {
 	return []Tool{
 		{Name: "web_debug_start", Title: "Open the web console", Idempotent: true,
-			Description: "Serves the hub's web console on a further port of this machine and answers with its URL. The page asks for the hub's token unless openBrowser opens it.",
+			Description: "Serves the hub's web console on a further port of this machine and answers with its URL. The page asks for the hub's token.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"port":{"type":"integer","minimum":1,"maximum":65535,"description":"Left out, any that is free."},
 				"openBrowser":{"type":"boolean","description":"Show it to the person at the hub's machine."}}}`,
@@ -88,7 +96,7 @@ func (o DebugOptions) webTools() []Tool {
 				if err != nil {
 					return nil, err
 				}
-				s, err := o.StartWeb(ctx, req.Client.Principal, args.Port, args.OpenBrowser)
+				s, err := o.StartWeb(ctx, args.Port, args.OpenBrowser)
 				if err != nil {
 					return nil, err
 				}
@@ -121,8 +129,8 @@ type logRecords struct {
 	Count int               `json:"count"`
 }
 
-func (o DebugOptions) read(a logsArgs) (any, error) {
-	q := obs.Query{Search: a.Search, Limit: orElse(a.Limit, logsDefault)}
+func (o DebugOptions) read(a logsArgs, whose string) (any, error) {
+	q := obs.Query{Search: a.Search, Principal: whose, Limit: orElse(a.Limit, logsDefault)}
 	if a.Level != "" {
 		level, err := obs.ParseLevel(a.Level)
 		if err != nil {

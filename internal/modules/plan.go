@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -33,6 +33,9 @@ type PlanOptions struct {
 	Propose func(ctx context.Context, req *mcp.Request, p plan.Proposal) (*plan.Plan, error)
 	// Publish offers a plan as a tool, or does so no longer if it is nil.
 	Publish func(ctx context.Context, req *mcp.Request, name string, p *plan.Plan) (tool string, err error)
+	// Principal returns who has a name now, or nil: a plan runs with no more
+	// rights than who published it has.
+	Principal call.Lookup
 	// Published are the plans that are offered as tools.
 	Published []Published
 }
@@ -67,7 +70,7 @@ func (o PlanOptions) Tools() []Tool {
 				"goal":{"type":"string","description":"What is wanted, in words, for a model to propose a plan."},
 				"plan":{"type":"object","description":"A ready plan."},
 				"saveAs":{"type":"string","description":"Keep the plan in the session under this name."},
-				"publish":{"type":"string","description":"Offer the plan as the tool plan__NAME."},` + sessionArg + `}}`,
+				"publish":{"type":"string","description":"Offer the plan to you as a tool of this name."},` + sessionArg + `}}`,
 			Strict: `{"type":"object","additionalProperties":false,"properties":{
 				"title":{"type":"string"},"description":{"type":"string"},
 				"allowableActions":{"type":"array","maxItems":20000,"description":"What the plan may do. An action names its tool, or is called as one.","items":{"type":"object","required":["type"],"additionalProperties":false,"properties":{
@@ -78,7 +81,7 @@ func (o PlanOptions) Tools() []Tool {
 				"goal":{"type":"string","description":"What is wanted, in words, for a model to propose a plan. Every proposal is checked."},
 				"plan":{"type":"object","description":"A ready plan, to be checked and kept."},
 				"saveAs":{"type":"string","description":"Keep the plan in the session under this name."},
-				"publish":{"type":"string","description":"Offer the plan as the tool plan__NAME."},` + planOwner + `}}`},
+				"publish":{"type":"string","description":"Offer the plan to you as a tool of this name."},` + planOwner + `}}`},
 		Tool{Name: "plan_execute", Title: "Run a plan", Run: m.execute, Destructive: true,
 			Description: "Run a plan and wait for its end. Everything that can be checked is checked before the first call. Outputs of steps become values of the session.",
 			Input: `{"type":"object","required":["plan"],"additionalProperties":false,"properties":{"plan":{"description":"A plan, @name, or the id of a run whose plan is meant."},
@@ -196,7 +199,7 @@ func (m planModule) create(ctx context.Context, req *mcp.Request, raw json.RawMe
 	}
 	if a.SaveAs != "" {
 		if s == nil {
-			s = m.o.Sessions.Mint(req.Client.Principal.Name)
+			s = m.o.Sessions.Mint(req.Client.Actor.Name())
 			data["session"] = s.Name()
 		}
 		encoded, err := json.Marshal(p)
@@ -271,7 +274,7 @@ func known(s *session.Session) func(string) bool {
 
 // Find is the plan that an argument means: a plan, a reference to one that was
 // saved, or the id of a run. s is nil where there is no Session.
-func (o PlanOptions) Find(ctx context.Context, who *auth.Principal, s *session.Session, raw json.RawMessage) (*plan.Plan, error) {
+func (o PlanOptions) Find(ctx context.Context, by actor.Actor, s *session.Session, raw json.RawMessage) (*plan.Plan, error) {
 	data := []byte(raw)
 	if text, ok := wire.String(raw); ok {
 		ref, isRef := session.ParseReference(text)
@@ -280,13 +283,13 @@ func (o PlanOptions) Find(ctx context.Context, who *auth.Principal, s *session.S
 			return nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
 		case isRef:
 			quoted := wire.Quote(text)
-			full, _, err := o.Sessions.Resolve(ctx, who.Name, s, quoted, plan.MaxBytes, nil)
+			full, _, err := o.Sessions.Resolve(ctx, by.Name(), s, quoted, plan.MaxBytes, nil)
 			if err != nil {
 				return nil, err
 			}
 			data = full
 		default:
-			run, err := o.Runs.Find(who, "", text)
+			run, err := o.Runs.Find(by.Name(), "", text)
 			if err != nil {
 				return nil, err
 			}

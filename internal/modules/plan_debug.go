@@ -25,7 +25,7 @@ func (m planModule) debug(ctx context.Context, req *mcp.Request, raw json.RawMes
 	if a.Action == "compare" {
 		return m.compare(ctx, req, a, run)
 	}
-	act := plan.Act{Action: a.Action, Step: a.Step, Input: a.Input, Value: a.Value, Breaks: a.Breakpoints}
+	act := plan.Act{By: req.Client.Actor, Action: a.Action, Step: a.Step, Input: a.Input, Value: a.Value, Breaks: a.Breakpoints}
 	if begun {
 		act.Breaks = nil // it began with them
 	}
@@ -47,7 +47,7 @@ func (m planModule) debug(ctx context.Context, req *mcp.Request, raw json.RawMes
 // debugged is the run that is meant: the one that is named, a new one of the
 // plan that is given, or the last of the Session.
 func (m planModule) debugged(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (run *plan.Run, begun bool, err error) {
-	who := req.Client.Principal
+	who := req.Client.Actor.Name()
 	if text, ok := wire.String(a.Plan); ok && a.Run == "" {
 		if _, isRef := session.ParseReference(text); !isRef { // the id of a run
 			a.Run, a.Plan = text, nil
@@ -74,7 +74,7 @@ func (m planModule) debugged(ctx context.Context, req *mcp.Request, a planArgs, 
 	// The plan names the run that was begun of it, as long as that one is not
 	// over; start always begins another.
 	if s != nil && a.Action != "start" {
-		for _, r := range m.o.Runs.Of(who.Name, name) {
+		for _, r := range m.o.Runs.Of(who, name) {
 			if !r.Summary().Status.Over() && r.Runs(st.Plan) {
 				return r, false, nil
 			}
@@ -90,7 +90,7 @@ func (m planModule) compare(ctx context.Context, req *mcp.Request, a planArgs, r
 	if a.With == "" {
 		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "compare", Msg: "a run is compared with another, and none is named", Hint: "Give the id of the other run as with."}
 	}
-	other, err := m.o.Runs.Find(req.Client.Principal, run.Summary().Session, a.With)
+	other, err := m.o.Runs.Find(req.Client.Actor.Name(), run.Summary().Session, a.With)
 	if err != nil {
 		return nil, err
 	}

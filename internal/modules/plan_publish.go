@@ -3,9 +3,13 @@ package modules
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -15,11 +19,26 @@ import (
 // PublishedPrefix begins the names of plans that are offered as tools.
 const PublishedPrefix = "plan__"
 
-// Published is a plan that is offered as a tool.
+// Published is a plan that is offered as a tool, to who published it and, if it
+// is shared, to others.
 type Published struct {
-	Name  string    `json:"name"`
-	Owner string    `json:"owner"`
-	Plan  plan.Plan `json:"plan"`
+	Name   string    `json:"name"`
+	Owner  string    `json:"owner"` // the principal that published it
+	Shared bool      `json:"shared,omitempty"`
+	Plan   plan.Plan `json:"plan"`
+	// By is who published it; nil in what older versions wrote.
+	By *actor.Record `json:"by,omitempty"`
+}
+
+// Tool is the name of the tool. Those of the person at this machine are as they
+// were called; others have something of the publisher's name in them, so that
+// what one publishes never depends on what others have.
+func (p *Published) Tool() string {
+	if p.Owner == auth.LocalName {
+		return PublishedPrefix + p.Name
+	}
+	sum := sha256.Sum256([]byte(p.Owner))
+	return PublishedPrefix + p.Name + "-" + hex.EncodeToString(sum[:3])
 }
 
 // tool is the plan as a tool: its inputs are the arguments.
@@ -39,7 +58,7 @@ func (m planModule) tool(p Published) Tool {
 	if err != nil {
 		panic(fmt.Sprintf("modules: the inputs of plan %s: %v", p.Name, err)) // they were read from JSON
 	}
-	return Tool{Name: PublishedPrefix + p.Name, Title: cmp.Or(p.Plan.Title, p.Name), Destructive: true, Input: string(input),
+	return Tool{Name: p.Tool(), Title: cmp.Or(p.Plan.Title, p.Name), Destructive: true, Input: string(input),
 		Description: cmp.Or(p.Plan.Description, p.Plan.Title, "Runs the plan "+p.Name+"."),
 		Run: func(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
 			return m.runPublished(ctx, req, p, raw)
@@ -64,13 +83,17 @@ func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p Publis
 	}
 	minted := s == nil
 	if minted {
-		s = m.o.Sessions.Mint(req.Client.Principal.Name)
+		s = m.o.Sessions.Mint(req.Client.Actor.Name())
 	}
 	inputs := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &inputs); err != nil {
 		return nil, fault.New(fault.InvalidArguments, p.Name, "the arguments cannot be read: %v", err)
 	}
-	st := plan.Start{Who: req.Client.Principal, Session: s.Name(), Plan: &p.Plan, Options: plan.DefaultOptions(), Inputs: inputs, Key: taskKey(req), Trace: call.Descent(req)}
+	by, err := actor.Restore(p.By, p.Owner, m.o.Principal)
+	if err != nil {
+		return nil, fault.New(fault.Denied, p.Tool(), "who published the plan may not call any more: %v", err)
+	}
+	st := plan.Start{By: req.Client.Actor, Publisher: &by, Session: s.Name(), Plan: &p.Plan, Options: plan.DefaultOptions(), Inputs: inputs, Key: taskKey(req), Trace: call.Descent(req)}
 	run, err := m.o.Runs.Start(ctx, st)
 	if err != nil {
 		return nil, AsFault(err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -41,25 +41,25 @@ func (o RunOptions) apply(to *plan.Options) {
 
 // Start is what a run of a plan begins with; inputs may be nil. Who is bound to
 // no Session gets one.
-func (o PlanOptions) Start(ctx context.Context, who *auth.Principal, s *session.Session, of, inputs json.RawMessage, opt RunOptions) (st plan.Start, minted bool, err error) {
-	p, err := o.Find(ctx, who, s, of)
+func (o PlanOptions) Start(ctx context.Context, by actor.Actor, s *session.Session, of, inputs json.RawMessage, opt RunOptions) (st plan.Start, minted bool, err error) {
+	p, err := o.Find(ctx, by, s, of)
 	if err != nil {
 		return plan.Start{}, false, err
 	}
 	if minted = s == nil; minted {
-		s = o.Sessions.Mint(who.Name)
+		s = o.Sessions.Mint(by.Name())
 	}
-	st = plan.Start{Who: who, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
+	st = plan.Start{By: by, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
 	opt.apply(&st.Options)
 	if inputs != nil {
-		st.Inputs, err = o.inputs(ctx, who, s, inputs)
+		st.Inputs, err = o.inputs(ctx, by.Name(), s, inputs)
 	}
 	return st, minted, err
 }
 
 func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (plan.Start, bool, error) {
 	a.Options.MaxParallel = cmp.Or(a.MaxParallel, a.Options.MaxParallel)
-	st, minted, err := m.o.Start(ctx, req.Client.Principal, s, a.Plan, a.Inputs, a.Options)
+	st, minted, err := m.o.Start(ctx, req.Client.Actor, s, a.Plan, a.Inputs, a.Options)
 	st.Key, st.Trace = taskKey(req), call.Descent(req)
 	return st, minted, err
 }
@@ -76,8 +76,8 @@ func taskKey(req *mcp.Request) (key string) {
 }
 
 // inputs are those of a run. References in them are to values of the Session.
-func (o PlanOptions) inputs(ctx context.Context, who *auth.Principal, s *session.Session, raw json.RawMessage) (map[string]json.RawMessage, error) {
-	full, _, err := o.Sessions.Resolve(ctx, who.Name, s, raw, plan.MaxArgs, nil)
+func (o PlanOptions) inputs(ctx context.Context, principal string, s *session.Session, raw json.RawMessage) (map[string]json.RawMessage, error) {
+	full, _, err := o.Sessions.Resolve(ctx, principal, s, raw, plan.MaxArgs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if name == "" && (a.SessionID == "" || a.SessionID == "current") {
 		return nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan_status", Msg: "this request is bound to no session, so that it has no current run", Hint: "Give the id of a run as sessionId, or name a session."}
 	}
-	run, err := m.o.Runs.Find(req.Client.Principal, name, a.SessionID)
+	run, err := m.o.Runs.Find(req.Client.Actor.Name(), name, a.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 		return nil, err
 	}
 	var others []plan.Summary
-	for _, o := range m.o.Runs.Of(req.Client.Principal.Name, v.Session) {
+	for _, o := range m.o.Runs.Of(req.Client.Actor.Name(), v.Session) {
 		if o != run && len(others) < 20 {
 			others = append(others, o.Summary())
 		}

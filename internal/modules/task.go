@@ -106,7 +106,7 @@ func (m taskModule) request(outer *mcp.Request, a taskArgs, args []byte) *mcp.Re
 	if meta := wire.EditFields(nil, outer.Meta, about...); len(meta) > len("{}") {
 		params = wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
 	}
-	client := &mcp.Client{Era: outer.Client.Era, Connection: outer.Client.Connection, Info: outer.Client.Info, Capabilities: []byte("{}"), Principal: outer.Client.Principal}
+	client := &mcp.Client{Era: outer.Client.Era, Connection: outer.Client.Connection, Info: outer.Client.Info, Capabilities: []byte("{}"), Actor: outer.Client.Actor}
 	if client.Era == mcp.Legacy {
 		client.Version = outer.Client.Version
 	}

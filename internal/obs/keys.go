@@ -7,6 +7,7 @@ const (
 	KeyComponent   = "component"   // the part of the hub that logs: hub, upstream, auth, call, ...
 	KeyAction      = "action"      // what it was doing
 	KeySession     = "session"     // the Session, or the connection of a legacy client
+	KeyPrincipal   = "principal"   // who asked
 	KeyRequest     = "request"     // the id that the client gave its request
 	KeyParent      = "parent"      // what made the request: another request, a run, a turn
 	KeyCorrelation = "correlation" // what all lines have in common that came of one request

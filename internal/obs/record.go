@@ -99,11 +99,12 @@ func lineLevel(text string) (l slog.Level, err error) {
 
 // Query says which records are wanted. The zero value wants the last 100.
 type Query struct {
-	Level  slog.Leveler // the least important level; nil means all
-	Search string       // text that is in the message or in an attribute (key=value), in any case
-	Since  time.Time    // not before; zero means from the beginning
-	Before time.Time    // earlier than this; zero means up to now
-	Limit  int          // at most so many, the newest; 0 means 100; MaxLimit is the most
+	Level     slog.Leveler // the least important level; nil means all
+	Search    string       // text that is in the message or in an attribute (key=value), in any case
+	Since     time.Time    // not before; zero means from the beginning
+	Before    time.Time    // earlier than this; zero means up to now
+	Principal string       // whose records are wanted: those that name another are left out; empty means everybody's
+	Limit     int          // at most so many, the newest; 0 means 100; MaxLimit is the most
 }
 
 // MaxLimit is how many records are read at once at most.
@@ -123,6 +124,13 @@ func (q *Query) wants(r *Record) bool {
 		!q.Since.IsZero() && r.Time.Before(q.Since) ||
 		!q.Before.IsZero() && !r.Time.Before(q.Before) {
 		return false
+	}
+	if q.Principal != "" {
+		for _, a := range r.Attrs {
+			if a.Key == KeyPrincipal && a.Text() != q.Principal {
+				return false
+			}
+		}
 	}
 	if q.Search == "" {
 		return true

@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 )
 
 // Act is what a person does to a run, whichever way they say it.
 type Act struct {
+	By     actor.Actor                // who does it: what the run does then is bounded by their rights too
 	Action string                     // one of Actions; "": only the breakpoints are set
 	Step   string                     // the step that it is about
 	Input  string                     // of set: the input to change
@@ -56,7 +58,17 @@ func (r *Runs) Act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 	if err := a.check(); err != nil {
 		return run, "", err
 	}
+	if a.By.Principal() == nil {
+		return run, "", fault.New(fault.Internal, run.ID(), "nobody is said to act on the run")
+	}
 	forks := a.Action == "fork" || a.Action == "set"
+	switch a.Action {
+	case "", "inspect", "pause", "fork": // they make the run itself do nothing
+	default:
+		if err := run.steer(ctx, a.By); err != nil {
+			return run, "", err
+		}
+	}
 	if a.Breaks != nil && !forks {
 		if err := run.Break(ctx, a.Breaks); err != nil {
 			return run, "", err
@@ -95,7 +107,7 @@ func (r *Runs) act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 
 // branch forks a run: from a step on, with other inputs, or both.
 func (r *Runs) branch(ctx context.Context, run *Run, a Act) (*Run, string, error) {
-	ch, note := Change{From: a.Step, Inputs: a.Inputs}, ""
+	ch, note := Change{By: a.By, From: a.Step, Inputs: a.Inputs}, ""
 	switch names := strings.Join(slices.Sorted(maps.Keys(a.Inputs)), ", "); {
 	case len(a.Inputs) == 0:
 		ch.Reason, note = "from "+a.Step+" on", "all from "+a.Step+" on is to be done again"
@@ -115,7 +127,7 @@ func (r *Runs) set(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 	if a.Step != "" && run.Unsure(a.Step) {
 		return run, "the result of " + a.Step + " is set", run.Pin(ctx, a.Step, a.Value)
 	}
-	ch := Change{Reason: cmp.Or(a.Step, a.Input) + " is set"}
+	ch := Change{By: a.By, Reason: cmp.Or(a.Step, a.Input) + " is set"}
 	if a.Step != "" {
 		ch.Pins = map[string]json.RawMessage{a.Step: a.Value}
 	} else {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/policy"
 )
@@ -15,21 +16,23 @@ import (
 func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error) {
 	tool, args, err := r.arguments(ctx, d)
 	if flawed(err) {
-		if r.state.Steps[d.Step].Items[d.Item].Phase == ItemAsked { // what it refers to is gone since
-			return true, r.record(ctx, Event{Type: CallDecided, Step: d.Step, Item: d.Item, Reason: failure(err).Message})
-		}
-		return true, r.refuse(ctx, d, failure(err))
+		return true, r.unasked(ctx, d, err)
 	}
 	if err != nil {
 		return false, err
 	}
 	c := &r.state.Created
-	a := policy.Approval{Kind: policy.KindTool, Session: c.Session, Principal: c.Owner, Call: r.id + "/" + d.Step, Tool: tool, Args: args, Reason: "the plan wants an approval before " + d.Step}
-	if who, err := r.who(); err == nil {
-		if t, err := r.of.o.Find(ctx, who, c.Session, tool); err == nil {
-			a.Upstream, a.Tool = t.Upstream, t.Name
-		}
+	by, err := r.actor()
+	if err != nil {
+		return true, r.unasked(ctx, d, err)
 	}
+	t, err := r.of.o.Find(ctx, by, c.Session, tool)
+	if err != nil {
+		return true, r.unasked(ctx, d, err)
+	}
+	a := call.Question(by)
+	a.Kind, a.Session, a.Call, a.Args, a.Reason = policy.KindTool, c.Session, r.id+"/"+d.Step, args, wants(d.Step)
+	a.Tool, a.Upstream, a.Ref = t.Name, t.Upstream, t.Ref
 	askCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
 	calls.Go(func() {
@@ -39,6 +42,32 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 		r.decided(ctx, d, dec, err)
 	})
 	return false, nil
+}
+
+// wants is why a person is asked although the policy may allow the call.
+func wants(step string) string { return "the plan wants an approval before " + step }
+
+// unasked records why nobody is asked about a call: it could not be made.
+func (r *Run) unasked(ctx context.Context, d Do, why error) error {
+	if r.state.Steps[d.Step].Items[d.Item].Phase == ItemAsked { // it could when it was asked for first
+		return r.record(ctx, Event{Type: CallDecided, Step: d.Step, Item: d.Item, Reason: failure(why).Message})
+	}
+	return r.refuse(ctx, d, failure(why))
+}
+
+// inquire has a person decide about a call that the policy wants to be asked
+// for. What they say is recorded: a hub that takes the run over asks again
+// unless they have said yes, and then makes the call once.
+func (r *Run) inquire(ctx context.Context, d Do, a policy.Approval) (policy.Decision, error) {
+	a.Call = r.id + "/" + d.Step
+	dec, err := r.of.o.Desk.Ask(ctx, a, func(asked policy.Approval) { r.noted(ctx, d, asked.ID) })
+	if ctx.Err() != nil || r.of.Closing() && (err != nil || dec.Reason == policy.ReasonAborted) {
+		return dec, errors.Join(err, context.Cause(ctx)) // the next hub asks again
+	}
+	if failed := r.until(ctx, func() error { return r.decide(ctx, d, dec, err) }); failed != nil {
+		return policy.Decision{Reason: policy.ReasonFailed}, failed
+	}
+	return dec, err
 }
 
 // noted records which approval is waited for.
@@ -61,7 +90,7 @@ func (r *Run) decided(ctx context.Context, d Do, dec policy.Decision, err error)
 // decide is decided, once. r.mu is held.
 func (r *Run) decide(ctx context.Context, d Do, dec policy.Decision, failed error) error {
 	it := &r.state.Steps[d.Step].Items[d.Item]
-	if it.Phase == ItemPending { // nobody was asked, or that could not be noted
+	if it.Phase == ItemPending || it.Phase == ItemRunning { // nobody was asked, or that could not be noted
 		if err := r.record(ctx, Event{Type: CallAsked, Step: d.Step, Item: d.Item}); err != nil {
 			return err
 		}

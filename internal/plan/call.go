@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -35,6 +37,9 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
+	// An approval is good for the call that it was given for. One that is made
+	// again, for whatever reason, is asked for again.
+	allowed := it.Allowed && it.Phase == ItemPending
 	attempt := it.Attempt + 1
 	key := it.keyOf(d.Kind)
 	if key == "" {
@@ -44,21 +49,25 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	if err := r.record(ctx, start); err != nil {
 		return err
 	}
-	who, err := r.who()
+	var hooks call.Hooks
+	if d.Kind == OwnCall {
+		hooks = r.hooks(d, start, allowed)
+	}
+	by, err := r.actor()
 	if err != nil {
 		return r.record(ctx, Event{Type: CallFailed, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: failure(err)})
 	}
 	callCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
 	req := request(tool, args, s.TimeoutMS, r.state.Created.Trace)
-	req.Client = &mcp.Client{Era: mcp.Modern, Principal: who, Capabilities: []byte("{}")}
-	req.Asked = mcp.Asked{Session: r.state.Created.Session, Cards: mcp.Off, References: mcp.Off, Approved: it.Allowed, Key: key}
+	req.Client = &mcp.Client{Era: mcp.Modern, Actor: by, Capabilities: []byte("{}")}
+	req.Asked = mcp.Asked{Session: r.state.Created.Session, Cards: mcp.Off, References: mcp.Off, Key: key}
 	face := r.of.o.Face(r.state.Created.Session)
 	calls.Go(func() {
 		defer cancel()
 		defer r.caught(d)
 		callCtx, span := r.of.o.Tracer.Start(callCtx, "step "+d.Step, obs.Parent{}, "stoa.run", r.id, "stoa.step", d.Step, "stoa.session", req.Asked.Session)
-		resp, err := r.handle(callCtx, face, req)
+		resp, err := r.handle(callCtx, face, req, hooks)
 		out := outcome(resp, err)
 		span.End(out.kind())
 		resp.Release()
@@ -67,15 +76,44 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	return nil
 }
 
+// hooks are what the run has to do with a step's own call, which it has begun. An
+// approval that was given already is good for this call, and no other.
+func (r *Run) hooks(d Do, start Event, allowed bool) call.Hooks {
+	h := call.Hooks{Ask: func(ctx context.Context, a policy.Approval) (policy.Decision, error) {
+		if allowed {
+			return policy.Decision{Approve: true}, nil
+		}
+		return r.inquire(ctx, d, a)
+	}}
+	if r.state.step(d.Step).Approval {
+		h.MustAsk = wants(d.Step)
+	}
+	h.Starting = func(ctx context.Context) error {
+		return r.until(ctx, func() error {
+			it := &r.state.Steps[d.Step].Items[d.Item]
+			if it.Phase != ItemPending {
+				return nil // nobody was asked in between
+			}
+			again := start
+			again.Attempt = it.Attempt + 1
+			if it.Edited != nil {
+				again.Args = it.Edited
+			}
+			return r.record(ctx, again)
+		})
+	}
+	return h
+}
+
 // handle makes a call on a goroutine that nobody else guards: a mistake of ours
 // must not take the hub down.
-func (r *Run) handle(ctx context.Context, face mcp.Handler, req *mcp.Request) (resp mcp.Response, err error) {
+func (r *Run) handle(ctx context.Context, face call.Face, req *mcp.Request, hooks call.Hooks) (resp mcp.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp, err = mcp.Response{}, fault.New(fault.Internal, r.id, "the call stumbled").Because(obs.Stumbled(r.of.o.Logger, p, "a call of a run stumbled", obs.KeyRun, r.id))
 		}
 	}()
-	return face.Handle(ctx, req)
+	return face.Call(ctx, req, hooks)
 }
 
 // caught, deferred by what makes a call or asks a person, makes an end of it
@@ -164,6 +202,7 @@ type result struct {
 	said    bool // the tool itself said no
 	unknown bool // whether it took effect is not known
 	cut     bool // it was cancelled
+	refused bool // it was not allowed
 }
 
 // kind is why it failed; "" if it did not.
@@ -198,7 +237,8 @@ func outcome(resp mcp.Response, err error) result {
 	}
 	e := envelope.Of(resp.Result)
 	if !e.Success {
-		return result{failure: &Failure{Kind: envelope.FaultKind(resp.Result), Message: clip(e.Error)}, said: true}
+		kind := envelope.FaultKind(resp.Result)
+		return result{failure: &Failure{Kind: kind, Message: clip(e.Error)}, said: true, refused: kind == deniedKind || kind == unansweredKind}
 	}
 	data := e.Data
 	if len(data) == 0 {
@@ -269,6 +309,9 @@ func (r *Run) settle(ctx context.Context, d Do, out result) error {
 	e.Type, e.Failure = CallFailed, out.failure
 	e.Failure.Step = d.Step
 	it := &r.state.Steps[d.Step].Items[d.Item]
+	if d.Kind == OwnCall && it.Phase == ItemFailed {
+		return nil // somebody did not want it, which is recorded
+	}
 	safe := it.Safe
 	if d.Kind == UndoCall {
 		safe = it.UndoSafe
@@ -284,6 +327,9 @@ func (r *Run) settle(ctx context.Context, d Do, out result) error {
 		return r.record(ctx, e)
 	}
 	s := r.state.step(d.Step)
+	if out.refused {
+		return r.record(ctx, e) // asking again would get another answer only by chance
+	}
 	if out.again || (out.said || out.unknown) && safe || out.said && s.Retries != nil {
 		e.Retry = r.retry(s, d)
 	}

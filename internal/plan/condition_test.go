@@ -83,7 +83,6 @@ func TestPreflight(t *testing.T) {
 	tools := map[string]Tool{
 		"copy": {Input: &schema.Lazy{Raw: []byte(`{"type":"object","required":["from","to"],"additionalProperties":false,"properties":{"from":{"type":"string"},"to":{"type":"string"},"mode":{"enum":["fast","safe"]},"n":{"type":"integer"}}}`)}},
 		"any":  {},
-		"rm":   {Denied: "the policy does not allow it"},
 		"odd":  {Input: &schema.Lazy{Raw: []byte(`{"type":"object","anyOf":[{"required":["a"],"properties":{"a":{"type":"string"}}},{"required":["b"]}]}`)}},
 	}
 	find := func(name string) (Tool, error) {
@@ -107,7 +106,6 @@ func TestPreflight(t *testing.T) {
 		{`{"id":"s","tool":"odd","args":{"a":"@later"}}`, ""},
 		{`{"id":"s","tool":"odd","args":{"c":"@later"}}`, "/steps/0/args"},
 		{`{"id":"s","tool":"any","args":{"c":"@later"}}`, ""},
-		{`{"id":"s","tool":"rm"}`, "/steps/0/tool rm may not be called: the policy does not allow it"},
 		{`{"id":"s","tool":"cpy"}`, "/steps/0/tool cpy cannot be called: there is no such tool. Is copy meant?"},
 		{`{"id":"s","tool":"any","compensate":{"tool":"copy","args":{"from":1,"to":"@s"}}}`, "/steps/0/compensate/args/from"},
 	} {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
@@ -255,6 +256,7 @@ func (r *Run) Variables(ctx context.Context) (map[string]json.RawMessage, error)
 
 // Change is what a fork does otherwise than its run.
 type Change struct {
+	By     actor.Actor                // who makes the fork
 	Inputs map[string]json.RawMessage // new values of inputs
 	Pins   map[string]json.RawMessage // results of steps, which are then not called
 	From   string                     // the step from which on all is done again; empty: none
@@ -265,6 +267,9 @@ type Change struct {
 // of what is, is taken over; the rest is done again. The old run stays as it
 // is. The new one is paused.
 func (r *Runs) Fork(ctx context.Context, run *Run, ch Change) (*Run, error) {
+	if ch.By.Principal() == nil {
+		return nil, fault.New(fault.Internal, run.ID(), "nobody is said to make the fork")
+	}
 	run.mu.Lock()
 	created, pins, err := run.fork(ctx, ch)
 	run.mu.Unlock()
@@ -297,6 +302,12 @@ func (r *Run) fork(ctx context.Context, ch Change) (*Created, map[string]json.Ra
 	}
 	again := r.affected(ch, changed)
 	c := r.state.Created
+	c.Steered = append(slices.Clip(c.Steered), r.state.Steered...)
+	if now, err := r.actor(); err != nil {
+		return nil, nil, err
+	} else if !now.Steered(ch.By).Equal(now) {
+		c.Steered = append(c.Steered, ch.By.Record())
+	}
 	c.Run, c.Paused, c.Key, c.Inputs = newID(), true, "", maps.Clone(c.Inputs)
 	if c.Inputs == nil {
 		c.Inputs = map[string]Data{}

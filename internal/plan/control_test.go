@@ -122,9 +122,9 @@ func TestActForks(t *testing.T) {
 		act                  plan.Act
 		reason, note, states string
 	}{
-		{plan.Act{Action: "fork", Step: "c"}, "from c on", "in which all from c on is to be done again", "a done, b done, c pending, d done"},
-		{plan.Act{Action: "fork", Inputs: nine}, "other inputs: x", "in which what comes of x is to be done again", "a pending, b pending, c pending, d pending"},
-		{plan.Act{Action: "fork", Step: "d", Inputs: nine}, "from d on, other inputs: x", "in which all from d on, and what comes of x, is to be done again", "a pending, b pending, c pending, d pending"},
+		{plan.Act{By: s.by, Action: "fork", Step: "c"}, "from c on", "in which all from c on is to be done again", "a done, b done, c pending, d done"},
+		{plan.Act{By: s.by, Action: "fork", Inputs: nine}, "other inputs: x", "in which what comes of x is to be done again", "a pending, b pending, c pending, d pending"},
+		{plan.Act{By: s.by, Action: "fork", Step: "d", Inputs: nine}, "from d on, other inputs: x", "in which all from d on, and what comes of x, is to be done again", "a pending, b pending, c pending, d pending"},
 	} {
 		fork, note, err := s.runs.Act(t.Context(), old, test.act)
 		if err != nil {
@@ -139,7 +139,7 @@ func TestActForks(t *testing.T) {
 			t.Errorf("%+v: %q, %q, %s", test.act, v.From.Reason, note, got)
 		}
 	}
-	for _, act := range []plan.Act{{Action: "fork"}, {Action: "continue", Inputs: nine}, {Action: "fork", Inputs: map[string]json.RawMessage{"y": []byte("1")}}} {
+	for _, act := range []plan.Act{{By: s.by, Action: "fork"}, {By: s.by, Action: "continue", Inputs: nine}, {By: s.by, Action: "fork", Inputs: map[string]json.RawMessage{"y": []byte("1")}}} {
 		if _, _, err := s.runs.Act(t.Context(), old, act); err == nil {
 			t.Errorf("%+v is done", act)
 		}
@@ -153,7 +153,7 @@ func TestFork(t *testing.T) {
 	old := s.start(four, breaks(plan.Breakpoint{Step: "c", After: true}))
 	s.wait(old)
 	s.called()
-	fork, err := s.runs.Fork(t.Context(), old, plan.Change{Pins: map[string]json.RawMessage{"b": []byte(`{"n":50}`)}, Reason: "b is set"})
+	fork, err := s.runs.Fork(t.Context(), old, plan.Change{By: s.by, Pins: map[string]json.RawMessage{"b": []byte(`{"n":50}`)}, Reason: "b is set"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,16 +201,16 @@ func TestForkFromStepAndInput(t *testing.T) {
 		}
 		return s.called()
 	}
-	if got := again(plan.Change{From: "c"}); got != `echo {"n":1}` {
+	if got := again(plan.Change{By: s.by, From: "c"}); got != `echo {"n":1}` {
 		t.Errorf("from c on: %s", got)
 	}
-	if got := again(plan.Change{Inputs: map[string]json.RawMessage{"x": []byte("9")}}); strings.Count(got, "9") != 4 {
+	if got := again(plan.Change{By: s.by, Inputs: map[string]json.RawMessage{"x": []byte("9")}}); strings.Count(got, "9") != 4 {
 		t.Errorf("with another input: %s", got)
 	}
-	if _, err := s.runs.Fork(t.Context(), old, plan.Change{From: "z"}); err == nil {
+	if _, err := s.runs.Fork(t.Context(), old, plan.Change{By: s.by, From: "z"}); err == nil {
 		t.Error("it forks from a step that is not there")
 	}
-	if _, err := s.runs.Fork(t.Context(), old, plan.Change{Inputs: map[string]json.RawMessage{"y": []byte("9")}}); err == nil {
+	if _, err := s.runs.Fork(t.Context(), old, plan.Change{By: s.by, Inputs: map[string]json.RawMessage{"y": []byte("9")}}); err == nil {
 		t.Error("it takes an input that the plan does not have")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
 )
@@ -126,12 +126,48 @@ func (r *Run) hold() (release func()) {
 	return func() {}
 }
 
-// who is the principal of the run as it is now.
-func (r *Run) who() (*auth.Principal, error) {
-	if who := r.of.o.Principal(r.state.Created.Owner); who != nil {
-		return who, nil
+// actor is on whose behalf the run makes its calls, as they are now. r.mu is
+// held.
+func (r *Run) actor() (actor.Actor, error) {
+	c := &r.state.Created
+	gone := func(err error) (actor.Actor, error) {
+		return actor.Actor{}, fault.New(fault.Denied, r.id, "the run cannot go on: %v", err)
 	}
-	return nil, fault.New(fault.Denied, r.id, "the token of %q is not valid any more", r.state.Created.Owner)
+	a, err := actor.Restore(c.Actor, c.Owner, r.of.o.Principal)
+	if err != nil {
+		return gone(err)
+	}
+	var publisher *actor.Actor
+	if c.Publisher != nil {
+		p, err := actor.Restore(c.Publisher, c.Owner, r.of.o.Principal)
+		if err != nil {
+			return gone(err)
+		}
+		publisher = &p
+	}
+	a = a.By(actor.ByRun(r.id, publisher))
+	for _, list := range [][]*actor.Record{c.Steered, r.state.Steered} {
+		for _, one := range list {
+			b, err := actor.Restore(one, c.Owner, r.of.o.Principal)
+			if err != nil {
+				return gone(err)
+			}
+			a = a.Steered(b)
+		}
+	}
+	return a, nil
+}
+
+// steer notes who moves the run on, where that bounds what it may do.
+func (r *Run) steer(ctx context.Context, by actor.Actor) error {
+	r.mu.Lock()
+	now, err := r.actor()
+	over := r.state.Status.Over()
+	r.mu.Unlock()
+	if err != nil || over || now.Steered(by).Equal(now) {
+		return nil // a run of which nobody is left makes no calls, and can be stopped
+	}
+	return r.tell(ctx, Event{Type: RunSteered, Actor: by.Record()})
 }
 
 // turn does what is to be done now. It says how long to wait for something to
@@ -194,11 +230,11 @@ func (r *Run) repeatable(ctx context.Context, id string, kind CallKind) bool {
 	case s.Idempotent != nil:
 		return *s.Idempotent
 	}
-	who, err := r.who()
+	by, err := r.actor()
 	if err != nil {
 		return false
 	}
-	t, err := r.of.o.Find(ctx, who, r.state.Created.Session, name)
+	t, err := r.of.o.Find(ctx, by, r.state.Created.Session, name)
 	return err == nil && (t.ReadOnly || t.Idempotent)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/obs"
 )
 
@@ -37,6 +38,8 @@ type Event struct {
 	Breaks  []Breakpoint `json:"breaks,omitempty"`  // of Breaks
 	Status  Status       `json:"status,omitempty"`  // of Stopping and Ended
 	By      string       `json:"by,omitempty"`      // of Created and Taken: which hub; else which person
+
+	Actor *actor.Record `json:"actor,omitempty"` // of Steered: who moved the run on
 }
 
 // EventType is what happened.
@@ -61,6 +64,7 @@ const (
 	RunPaused   EventType = "paused"
 	RunContinue EventType = "continued"
 	RunStopping EventType = "stopping" // nothing more is begun, but for what undoes
+	RunSteered  EventType = "steered"  // somebody else moves it on, whose rights bound it from here on
 	RunEnded    EventType = "ended"
 )
 
@@ -82,9 +86,15 @@ type Created struct {
 	Options Options         `json:"options"`
 	Session string          `json:"session,omitempty"` // its name
 	Owner   string          `json:"owner,omitempty"`   // the principal
-	From    *Origin         `json:"from,omitempty"`    // nil: it is no fork
-	Paused  bool            `json:"paused,omitempty"`  // it waits to be told to begin
-	Key     string          `json:"key,omitempty"`     // the same key twice is the same run
+	// Actor is on whose behalf the run is made; nil in what older versions wrote.
+	Actor *actor.Record `json:"actor,omitempty"`
+	// Publisher is who published the plan, if it was run as a published one.
+	Publisher *actor.Record `json:"publisher,omitempty"`
+	// Steered is who else moved on what this was forked from.
+	Steered []*actor.Record `json:"steered,omitempty"`
+	From    *Origin         `json:"from,omitempty"`   // nil: it is no fork
+	Paused  bool            `json:"paused,omitempty"` // it waits to be told to begin
+	Key     string          `json:"key,omitempty"`    // the same key twice is the same run
 	Breaks  []Breakpoint    `json:"breaks,omitempty"`
 	Pinned  map[string]Data `json:"pinned,omitempty"` // of a fork: results that are taken over, by step
 	Trace   obs.Parent      `json:"trace,omitzero"`   // what the run is part of

@@ -230,11 +230,14 @@ func (n *next) calls(id string, st *StepState) {
 	for i := range st.Items {
 		it := &st.Items[i]
 		do := Do{What: DoCall, Step: id, Item: i, Kind: it.Kind}
+		if n.env.Busy(id, i) {
+			continue // a call of it or a question about it is under way
+		}
 		switch {
-		case it.Phase == ItemPending && step.Approval && !it.Allowed, it.Phase == ItemAsked && !n.env.Busy(id, i):
+		case it.Phase == ItemPending && step.Approval && !it.Allowed, it.Phase == ItemAsked:
 			n.out = append(n.out, Do{What: DoAsk, Step: id, Item: i})
 			continue
-		case it.Phase == ItemPending, it.Phase == ItemRunning && !n.env.Busy(id, i):
+		case it.Phase == ItemPending, it.Phase == ItemRunning:
 		case it.Phase == ItemRetry && it.Retry.After(n.env.Now):
 			if n.wait.IsZero() || it.Retry.Before(n.wait) {
 				n.wait = it.Retry

@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
+	"github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/plan"
@@ -25,7 +27,7 @@ func TestPanicOfACall(t *testing.T) {
 	s, log := newStage(t), &logbook.Book{}
 	o := s.options()
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
-	o.Face = func(string) mcp.Handler { return wild{} }
+	o.Face = func(string) call.Face { return gate.Face(wild{}, gate.Options{}) }
 	runs, err := plan.Open(t.Context(), nil, o)
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +50,11 @@ func TestPanicOfADriver(t *testing.T) {
 	o := s.options()
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	under := o.Find
-	o.Find = func(ctx context.Context, who *auth.Principal, session, name string) (plan.Tool, error) {
+	o.Find = func(ctx context.Context, by actor.Actor, session, name string) (plan.Tool, error) {
 		if bad.Swap(false) {
 			panic("not that tool")
 		}
-		return under(ctx, who, session, name)
+		return under(ctx, by, session, name)
 	}
 	runs, err := plan.Open(t.Context(), nil, o)
 	if err != nil {
@@ -63,7 +65,7 @@ func TestPanicOfADriver(t *testing.T) {
 	run := s.start(`{"steps":[{"id":"a","tool":"echo"}]}`, func(st *plan.Start) { st.Paused = true })
 	s.wait(run)
 	bad.Store(true)
-	if _, _, err := runs.Act(t.Context(), run, plan.Act{Action: "continue"}); err != nil {
+	if _, _, err := runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "continue"}); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the panic is told", func() bool {
@@ -74,8 +76,8 @@ func TestPanicOfADriver(t *testing.T) {
 	}
 	s.until("it goes on", func() bool {
 		// It may be over between two looks.
-		if _, _, err := runs.Act(t.Context(), run, plan.Act{Action: "pause"}); err == nil {
-			_, _, _ = runs.Act(t.Context(), run, plan.Act{Action: "continue"})
+		if _, _, err := runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "pause"}); err == nil {
+			_, _, _ = runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "continue"})
 		}
 		return run.Summary().Status == plan.Finished
 	})

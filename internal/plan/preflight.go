@@ -15,10 +15,10 @@ import (
 type Tool struct {
 	Name       string       // as it is offered
 	Upstream   string       // whose it is
+	Ref        string       // its name across servers
 	Input      *schema.Lazy // nil: anything
 	ReadOnly   bool
 	Idempotent bool
-	Denied     string // why it may not be called; empty if it may
 }
 
 // Lookup finds a tool by any of the names that are accepted. A fault says why
@@ -50,9 +50,6 @@ func preflightCall(at, member, name string, args json.RawMessage, find Lookup, v
 	if err != nil {
 		f := fault.Of(err)
 		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Msg), Hint: f.Advice()}}
-	}
-	if tool.Denied != "" {
-		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s may not be called: %s", name, tool.Denied)}}
 	}
 	if tool.Input == nil {
 		return nil

@@ -140,7 +140,7 @@ func TestPreflightRefuses(t *testing.T) {
 	s := newStage(t)
 	for _, c := range []struct{ plan, want string }{
 		{`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"nothing"}]}`, "/steps/1/tool nothing cannot be called: there is no tool nothing"},
-		{`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"forbidden"}]}`, "/steps/1/tool forbidden may not be called: the policy says no"},
+		{`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"forbidden"}]}`, "/steps/1/tool forbidden cannot be called: there is no tool forbidden"},
 		{`{"inputs":[{"name":"i"}],"steps":[{"id":"a","tool":"echo"}]}`, "/inputs/i is an input and was not given"},
 		{`{"steps":[{"id":"a","tool":"echo","args":{"x":"@nowhere"}}]}`, "/steps/0/args/x refers to nowhere"},
 	} {
@@ -216,6 +216,36 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// TestApprovalIsForOneCall asks again for a call that is made again, with the
+// reason that the plan gives.
+func TestApprovalIsForOneCall(t *testing.T) {
+	s := newStage(t)
+	s.fails["f"] = 1
+	defer s.desk.Attend(s.who.Name, "test")()
+	run := s.start(`{"steps":[{"id":"a","tool":"fail","approval":true,"args":{"name":"f"},"retries":1,"backoffMs":1}]}`)
+	last := ""
+	for n := range 2 {
+		var ask policy.Approval
+		s.until("somebody is asked", func() bool {
+			p := s.desk.Pending(s.who.Name)
+			if len(p) == 1 {
+				ask = p[0]
+			}
+			return len(p) == 1 && ask.ID != last
+		})
+		last = ask.ID
+		if got := strings.Count(s.called(), "fail"); got != n || string(ask.Args) != `{"name":"f"}` || ask.Reason != "the plan wants an approval before a" {
+			t.Errorf("%d calls before question %d: %+v", got, n+1, ask)
+		}
+		if err := s.desk.Decide(s.who, ask.ID, policy.Decision{Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := s.wait(run); v.Status != plan.Finished || s.called() != `fail {"name":"f"}` {
+		t.Error(states(v))
+	}
+}
+
 // TestSameKey begins a run twice with one key: it is one run.
 func TestSameKey(t *testing.T) {
 	s := newStage(t)
@@ -245,7 +275,7 @@ func TestTakenUp(t *testing.T) {
 	s.runs.Resume()
 	find := func(r *plan.Run) *plan.Run {
 		t.Helper()
-		run, err := s.runs.Find(s.who, "test", r.ID())
+		run, err := s.runs.Find(s.who.Name, "test", r.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +320,7 @@ func TestLargeData(t *testing.T) {
 	}
 	s.runs.Close()
 	s.open()
-	run, err := s.runs.Find(s.who, "test", v.ID)
+	run, err := s.runs.Find(s.who.Name, "test", v.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
@@ -26,12 +26,12 @@ import (
 type RunsOptions struct {
 	// Face returns the handler by which calls of a Session are made, so that
 	// they pass the same door as all others.
-	Face func(session string) mcp.Handler
-	// Find finds a tool for a principal in a Session.
-	Find func(ctx context.Context, who *auth.Principal, session, name string) (Tool, error)
+	Face func(session string) call.Face
+	// Find finds a tool that an actor can see in a Session.
+	Find func(ctx context.Context, by actor.Actor, session, name string) (Tool, error)
 	// Principal returns who has a name now, or nil: a run may be taken up again
 	// when its owner's token is gone.
-	Principal func(name string) *auth.Principal
+	Principal call.Lookup
 	Sessions  *session.Registry
 	Desk      *policy.Desk
 	Events    *event.Bus    // nil: none
@@ -166,9 +166,9 @@ func (r *Runs) list() []*Run {
 
 // Find returns a run of a principal. id may be "current": the one of the
 // Session that began last.
-func (r *Runs) Find(who *auth.Principal, sess, id string) (*Run, error) {
+func (r *Runs) Find(principal, sess, id string) (*Run, error) {
 	if id == "" || id == "current" {
-		if all := r.Of(who.Name, sess); len(all) > 0 {
+		if all := r.Of(principal, sess); len(all) > 0 {
 			return all[0], nil
 		}
 		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "plan", Msg: "the session has no run", Hint: "Begin one with plan_execute."}
@@ -176,12 +176,12 @@ func (r *Runs) Find(who *auth.Principal, sess, id string) (*Run, error) {
 	r.mu.Lock()
 	run := r.all[id]
 	r.mu.Unlock()
-	if run != nil && run.Summary().Principal == who.Name {
+	if run != nil && run.Summary().Principal == principal {
 		return run, nil
 	}
 	f := fault.New(fault.InvalidArguments, id, "there is no run %s", id)
 	var ids []string
-	for _, o := range r.Of(who.Name, sess) {
+	for _, o := range r.Of(principal, sess) {
 		ids = append(ids, o.id)
 	}
 	f.Hint = "plan_status without a run lists those of the session."

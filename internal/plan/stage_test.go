@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/plan"
@@ -31,6 +34,7 @@ type stage struct {
 	desk     *policy.Desk
 	runs     *plan.Runs
 	who      *auth.Principal
+	by       actor.Actor // who, as the API lets them in
 	left     atomic.Bool // its token is not valid any more
 
 	mu    sync.Mutex
@@ -47,7 +51,7 @@ func newStage(t *testing.T) *stage {
 }
 
 func newStageOn(t *testing.T, st *store.Store) *stage {
-	s := &stage{t: t, store: st, who: auth.Local, gates: map[string]chan int{}, fails: map[string]int{}}
+	s := &stage{t: t, store: st, who: auth.Owner, by: actor.New(actor.API, auth.Owner), gates: map[string]chan int{}, fails: map[string]int{}}
 	var err error
 	if s.sessions, err = session.Open(t.Context(), st, session.Options{}); err != nil {
 		t.Fatal(err)
@@ -75,20 +79,18 @@ func (s *stage) open() {
 func (s *stage) options() plan.RunsOptions {
 	m := s.module()
 	return plan.RunsOptions{
-		Face: func(string) mcp.Handler { return late{s, m} },
-		Find: func(_ context.Context, _ *auth.Principal, _, name string) (plan.Tool, error) {
+		Face: func(string) call.Face { return gate.Face(late{s, m}, gate.Options{Desk: s.desk}) },
+		Find: func(_ context.Context, _ actor.Actor, _, name string) (plan.Tool, error) {
 			switch name {
 			case "echo", "fail", "gate", "undo", "lose", "rant", "late":
 				return plan.Tool{Name: name}, nil
 			case "look", "peek":
 				return plan.Tool{Name: name, ReadOnly: true}, nil
-			case "forbidden":
-				return plan.Tool{Name: name, Denied: "the policy says no"}, nil
 			}
 			return plan.Tool{}, fault.New(fault.UnknownTool, name, "there is no tool %s", name)
 		},
-		Principal: func(string) *auth.Principal {
-			if s.left.Load() {
+		Principal: func(name string, via auth.Via) *auth.Principal {
+			if s.left.Load() || name != s.who.Name || via != s.who.Via {
 				return nil
 			}
 			return s.who
@@ -210,7 +212,7 @@ func (s *stage) try(text string, change ...func(*plan.Start)) (*plan.Run, error)
 	if problems != nil {
 		s.t.Fatal(problems)
 	}
-	st := plan.Start{Who: s.who, Session: "test", Plan: p, Options: plan.DefaultOptions()}
+	st := plan.Start{By: s.by, Session: "test", Plan: p, Options: plan.DefaultOptions()}
 	for _, c := range change {
 		c(&st)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
@@ -17,16 +17,18 @@ import (
 
 // Start is what a run begins with.
 type Start struct {
-	Who     *auth.Principal
-	Session string // its name
-	Plan    *Plan
-	Inputs  map[string]json.RawMessage
-	Options Options
-	Breaks  []Breakpoint
-	Paused  bool       // it waits to be told to begin
-	Key     string     // the same key twice is the same run; empty: no key
-	Open    bool       // for Check: inputs may be lacking
-	Trace   obs.Parent // what the run is part of
+	By actor.Actor // on whose behalf
+	// Publisher is who published the plan; nil if it is not run as a published one.
+	Publisher *actor.Actor
+	Session   string // its name
+	Plan      *Plan
+	Inputs    map[string]json.RawMessage
+	Options   Options
+	Breaks    []Breakpoint
+	Paused    bool       // it waits to be told to begin
+	Key       string     // the same key twice is the same run; empty: no key
+	Open      bool       // for Check: inputs may be lacking
+	Trace     obs.Parent // what the run is part of
 }
 
 // Problems is a plan that cannot be run, and why.
@@ -56,14 +58,20 @@ func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	created := &Created{Trace: r.traced(ctx, s.Trace), Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.Who.Name, Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
+	created := &Created{Trace: r.traced(ctx, s.Trace), Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.By.Name(), Actor: s.By.Record(), Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
+	if s.Publisher != nil {
+		created.Publisher = s.Publisher.Record()
+	}
 	return r.begin(ctx, created, inputs, nil)
 }
+
+// actor is on whose behalf the calls of a run would be made.
+func (s *Start) actor() actor.Actor { return s.By.By(actor.ByRun("", s.Publisher)) }
 
 // Check says everything that would keep a run from being made, and returns its
 // inputs with defaults.
 func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, error) {
-	sess, err := r.session(s.Who.Name, s.Session)
+	sess, err := r.session(s.By.Name(), s.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +88,7 @@ func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, 
 	for i := range problems {
 		problems[i].Pointer = "/inputs" + problems[i].Pointer
 	}
-	find := func(name string) (Tool, error) { return r.o.Find(ctx, s.Who, s.Session, name) }
+	find := func(name string) (Tool, error) { return r.o.Find(ctx, s.actor(), s.Session, name) }
 	known := func(ref session.Reference) []byte {
 		data, ok := inputs[ref.Name]
 		if !ok || ref.Session != "" {
@@ -188,7 +196,7 @@ func (r *Runs) index(run *Run) {
 // byKey finds the run that was begun with a key, once whoever begins one with
 // it has done so. If there is none, the caller is who begins it, until done.
 func (r *Runs) byKey(ctx context.Context, s Start) (run *Run, done func(), err error) {
-	key := keyOf(s.Who.Name, s.Key)
+	key := keyOf(s.By.Name(), s.Key)
 	for {
 		r.mu.Lock()
 		run, other := r.keys[key], r.starting[key]

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/stoahub/stoa/internal/actor"
 )
 
 // State is that of a run: a pure function of its journal.
@@ -16,14 +18,15 @@ type State struct {
 	Status   Status
 	Steps    map[string]*StepState
 	Breaks   []Breakpoint
-	Pause    *Pause        // nil unless it is paused
-	Stopping Status        // what it will end as; empty while it goes on
-	Reason   string        // why it is stopping
-	Failure  *Failure      // why it failed
-	Began    time.Time     // when it was created
-	Ended    time.Time     // zero while it is not over
-	Rested   time.Duration // how long it was paused, or in no hub, in all
-	Holder   string        // the hub that drives it
+	Pause    *Pause          // nil unless it is paused
+	Stopping Status          // what it will end as; empty while it goes on
+	Reason   string          // why it is stopping
+	Failure  *Failure        // why it failed
+	Began    time.Time       // when it was created
+	Ended    time.Time       // zero while it is not over
+	Rested   time.Duration   // how long it was paused, or in no hub, in all
+	Holder   string          // the hub that drives it
+	Steered  []*actor.Record // those who moved it on besides its actor
 
 	last    time.Time // of the last event
 	mode    Mode
@@ -114,6 +117,11 @@ func (s *State) apply(e Event) error {
 			return errors.New("it is not going on")
 		}
 		s.Status, s.Pause = Paused, &Pause{Step: e.Step, After: e.After, Reason: e.Reason, Since: e.Time}
+	case RunSteered:
+		if e.Actor == nil {
+			return errors.New("nobody is said to have done it")
+		}
+		s.Steered = append(slices.Clip(s.Steered), e.Actor)
 	case RunContinue:
 		return s.goOn(e)
 	case RunStopping:

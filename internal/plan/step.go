@@ -125,7 +125,7 @@ func (st *StepState) again() error {
 		for i := range st.Items {
 			it := &st.Items[i]
 			if it.Phase == ItemFailed || it.Phase == ItemUnknown || it.Phase == ItemRetry {
-				*it = ItemState{Phase: ItemPending, Attempt: it.Attempt, Edited: it.Edited, Allowed: it.Allowed}
+				*it = ItemState{Phase: ItemPending, Attempt: it.Attempt, Edited: it.Edited}
 				n++
 			}
 		}
@@ -158,18 +158,26 @@ func (st *StepState) settle() {
 	}
 }
 
-// deniedKind is the kind of a failure that a person's answer is.
-const deniedKind = "denied"
+// The kinds of failures that a person's answer is, and that there was none.
+const (
+	deniedKind     = "denied"
+	unansweredKind = "approval_required"
+)
 
-// denied says whether a person did not want the call; nothing takes its place
-// then.
-func (it *ItemState) denied() bool { return it.Failure != nil && it.Failure.Kind == deniedKind }
+// denied says whether the call was not allowed; nothing takes its place then.
+func (it *ItemState) denied() bool {
+	return it.Failure != nil && (it.Failure.Kind == deniedKind || it.Failure.Kind == unansweredKind)
+}
 
 func (it *ItemState) apply(e Event) error {
 	no := func() error { return fmt.Errorf("the call is %s", it.Phase) }
 	switch e.Type {
 	case CallAsked:
-		if it.Phase != ItemPending && it.Phase != ItemAsked { // asked again, by the next hub
+		switch it.Phase {
+		case ItemPending, ItemAsked: // asked again, by the next hub
+		case ItemRunning: // it was begun, and has to be allowed before anybody gets it
+			it.Tries--
+		default:
 			return no()
 		}
 		it.Phase, it.Ask = ItemAsked, e.Ask
@@ -180,6 +188,9 @@ func (it *ItemState) apply(e Event) error {
 		it.Ask = ""
 		if it.Phase, it.Allowed, it.Edited = ItemPending, e.Approve, e.Args; !e.Approve {
 			it.Phase, it.Failure = ItemFailed, &Failure{Kind: deniedKind, Message: e.Reason}
+			if e.By == "" { // nobody has said so
+				it.Failure.Kind = unansweredKind
+			}
 		}
 	case CallStarted:
 		again := e.Kind == FallbackCall && it.Kind == OwnCall && it.Phase == ItemFailed

@@ -26,7 +26,7 @@ func (s *stage) found(runs *plan.Runs, id string) (run *plan.Run) {
 	s.t.Helper()
 	s.until("the hub knows of "+id, func() bool {
 		var err error
-		run, err = runs.Find(s.who, "test", id)
+		run, err = runs.Find(s.who.Name, "test", id)
 		return err == nil
 	})
 	return run
@@ -90,7 +90,7 @@ func TestSessionEnds(t *testing.T) {
 			if err := run.Continue(t.Context(), plan.ToBreak, ""); err == nil {
 				t.Error("what is forgotten goes on")
 			}
-			if _, err := s.runs.Find(s.who, "test", run.ID()); err == nil {
+			if _, err := s.runs.Find(s.who.Name, "test", run.ID()); err == nil {
 				t.Error("the run is there still")
 			}
 			if got := s.called(); got != `gate {"gate":"g"}` {
@@ -130,7 +130,7 @@ func TestOneKeyOneRun(t *testing.T) {
 	for i := range runs {
 		wg.Go(func() {
 			// A request that is bound to no Session gets another each time.
-			run, err := s.runs.Start(t.Context(), plan.Start{Who: s.who, Session: fmt.Sprint("s", i), Plan: p, Options: plan.DefaultOptions(), Key: "k"})
+			run, err := s.runs.Start(t.Context(), plan.Start{By: s.by, Session: fmt.Sprint("s", i), Plan: p, Options: plan.DefaultOptions(), Key: "k"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -149,7 +149,7 @@ func TestOneKeyOneRun(t *testing.T) {
 	}
 	s.runs.Close()
 	s.open()
-	again, err := s.runs.Start(t.Context(), plan.Start{Who: s.who, Session: "other", Plan: p, Options: plan.DefaultOptions(), Key: "k"})
+	again, err := s.runs.Start(t.Context(), plan.Start{By: s.by, Session: "other", Plan: p, Options: plan.DefaultOptions(), Key: "k"})
 	if err != nil || again.ID() != runs[0].ID() {
 		t.Errorf("after a restart one key makes two runs (%v)", err)
 	}
@@ -287,7 +287,7 @@ func TestForkIsWhole(t *testing.T) {
 	run := s.start(`{"inputs":[{"name":"x"}],"steps":[`+strings.Join(steps, ",")+`,{"id":"last","tool":"echo","args":{"a":"@s0.n","b":"@s7.n"}}]}`, given("x", big))
 	s.wait(run)
 	s.called()
-	fork, err := s.runs.Fork(t.Context(), run, plan.Change{From: "last", Reason: "again"})
+	fork, err := s.runs.Fork(t.Context(), run, plan.Change{By: s.by, From: "last", Reason: "again"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,14 +357,14 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d runs are kept, of which at most 20 may be over", n)
 	}
 	for _, run := range []*plan.Run{paused, last} {
-		if _, err := s.runs.Find(s.who, "test", run.ID()); err != nil {
+		if _, err := s.runs.Find(s.who.Name, "test", run.ID()); err != nil {
 			t.Error(err)
 		}
 	}
 	kept := s.start(`{"steps":[{"id":"a","tool":"echo","outputs":["v"]}]}`, func(st *plan.Start) { st.Session = "full" })
 	s.wait(kept)
 	s.runs.Sweep(t.Context(), time.Now().Add(59*time.Minute))
-	if _, err := s.runs.Find(s.who, "test", last.ID()); err != nil {
+	if _, err := s.runs.Find(s.who.Name, "test", last.ID()); err != nil {
 		t.Error(err)
 	}
 	s.runs.Sweep(t.Context(), time.Now().Add(61*time.Minute))

@@ -21,8 +21,9 @@ type Approval struct {
 	ID        string          `json:"id"`
 	Session   string          `json:"session,omitempty"`
 	Principal string          `json:"principal"`
-	Agent     string          `json:"agent,omitempty"`  // of the hub, whose model wants to call
-	Client    string          `json:"client,omitempty"` // how the client that wants to call names itself
+	Agent     string          `json:"agent,omitempty"`   // of the hub, whose model wants to call
+	Through   []string        `json:"through,omitempty"` // by which delegates of the principal it comes, the first one first
+	Client    string          `json:"client,omitempty"`  // how the client that wants to call names itself
 	Turn      string          `json:"turn,omitempty"`
 	Call      string          `json:"call,omitempty"`
 	Tool      string          `json:"tool,omitempty"`
@@ -108,7 +109,7 @@ func (d *Decision) Tell() string {
 	case ReasonExpired:
 		return "nobody answered in time whether it may be called"
 	case ReasonNobody:
-		return "a person has to allow it, and nobody is there to be asked"
+		return "a person has to allow it, and nobody is there to be asked: open the console, or run `stoa approvals watch`"
 	case ReasonAborted:
 		return "the call ended before anybody answered"
 	}

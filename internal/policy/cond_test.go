@@ -169,7 +169,7 @@ func TestConditions(t *testing.T) {
 		got := no
 		decides := func(a Action) bool {
 			set := Compile(Rules{Rules: []Rule{{Args: map[string]Cond{tc.path: tc.cond}, Action: a}}}, nil)
-			v := DecideFor(&Query{Args: []byte(tc.args)}, set)
+			v := Decide(&Query{Args: []byte(tc.args)}, set)
 			return v.Rule == "rule 1" && v.Action == a
 		}
 		if decides(Deny) != decides(Ask) {
@@ -214,7 +214,7 @@ func TestFlawedRulesDeny(t *testing.T) {
 	} {
 		set := Compile(Rules{Rules: []Rule{r, {Action: Allow}}}, nil)
 		q := &Query{Subject: Subject{Tool: "x"}, Principal: "p"}
-		if v := DecideFor(q, set); v.Action != Deny {
+		if v := Decide(q, set); v.Action != Deny {
 			t.Errorf("%s: %+v", what, v)
 		}
 		if !Hidden(q, set) {
@@ -228,7 +228,7 @@ func TestFlawedRulesDeny(t *testing.T) {
 	for range maxRegexps + 1 {
 		many.Args["p"] = anyCond(append(many.Args["p"].Any, matching("a"))...)
 	}
-	if v := DecideFor(&Query{}, Compile(Rules{Rules: []Rule{many}}, nil)); v.Action != Deny {
+	if v := Decide(&Query{}, Compile(Rules{Rules: []Rule{many}}, nil)); v.Action != Deny {
 		t.Errorf("%d expressions: %+v", maxRegexps+1, v)
 	}
 }

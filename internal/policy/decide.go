@@ -1,17 +1,5 @@
 package policy
 
-// Face is how a call came, which decides where no rule does.
-type Face int
-
-const (
-	// Client is a client of MCP, which asks its own user: its calls are
-	// allowed.
-	Client Face = iota
-	// Chat is the hub's own model, for which nobody else asks: what is not
-	// said to be harmless is asked for.
-	Chat
-)
-
 // Verdict is what was decided, and why.
 type Verdict struct {
 	Action Action `json:"action"`
@@ -36,13 +24,13 @@ type Query struct {
 	Model     bool // a model acts: what is not said to be harmless is asked for
 }
 
-// DecideFor says what becomes of a query. A deny in any set wins, be it by a
+// Decide says what becomes of a query. A deny in any set wins, be it by a
 // rule or by the default of a set none of whose rules matches; else the first
 // rule that matches counts, the sets in the order given; else the first default
 // that is said; else who acts. For sampling, a default that allows does not
 // count, and somebody is always asked where no rule says otherwise. Sets that
 // are nil are skipped.
-func DecideFor(q *Query, sets ...*Set) Verdict {
+func Decide(q *Query, sets ...*Set) Verdict {
 	if v := decide(q, sets); v != nil {
 		return *v
 	}
@@ -106,21 +94,4 @@ func byParty(q *Query) Verdict {
 		return Verdict{Action: Allow, Reason: "its server declares it non-destructive", Rule: "not destructive"}
 	}
 	return Verdict{Action: Ask, Reason: "its server does not declare it harmless", Rule: "unsaid"}
-}
-
-// Decide says what becomes of a call as DecideFor does, for whoever has rules
-// that are not compiled. Tools of the hub itself are free to its own model.
-func Decide(s Subject, face Face, lists ...Rules) Verdict {
-	q := Query{Subject: s, Model: face == Chat}
-	sets := make([]*Set, len(lists))
-	for i := range lists {
-		sets[i] = Compile(lists[i], nil)
-	}
-	if v := decide(&q, sets); v != nil {
-		return *v
-	}
-	if face == Chat && s.Builtin {
-		return Verdict{Action: Allow, Reason: "it is a tool of the hub", Rule: "builtin"}
-	}
-	return byParty(&q)
 }

@@ -29,55 +29,59 @@ func TestDecide(t *testing.T) {
 	rules := func(rs ...Rule) Rules { return Rules{Rules: rs} }
 	for name, tc := range map[string]struct {
 		s     Subject
-		face  Face
+		model bool
 		lists []Rules
 		want  Action
 		why   string // a part of reason or rule
 	}{
-		"client, nothing said":         {write, Client, nil, Allow, "its own user"},
-		"chat, nothing said":           {write, Chat, nil, Ask, "harmless"},
-		"chat, read-only":              {read, Chat, nil, Allow, "read-only"},
-		"chat, not destructive":        {mild, Chat, nil, Allow, "non-destructive"},
-		"chat, destructive":            {harsh, Chat, nil, Ask, ""},
-		"chat, built-in":               {own, Chat, nil, Allow, "of the hub"},
-		"exposed name":                 {write, Client, []Rules{rules(Rule{Tools: []string{"fs__write_file"}, Action: Ask})}, Ask, "rule 1 (fs__write_file)"},
-		"exposed glob":                 {write, Client, []Rules{rules(Rule{Tools: []string{"fs__w*"}, Action: Ask})}, Ask, ""},
-		"ref":                          {write, Client, []Rules{rules(Rule{Tools: []string{"fs:write_file"}, Action: Ask})}, Ask, ""},
-		"ref glob":                     {write, Client, []Rules{rules(Rule{Tools: []string{"*:write_*"}, Action: Ask})}, Ask, ""},
-		"server":                       {write, Client, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Ask})}, Ask, ""},
-		"server glob":                  {write, Client, []Rules{rules(Rule{Tools: []string{"f?"}, Action: Ask})}, Ask, ""},
-		"other server":                 {write, Client, []Rules{rules(Rule{Tools: []string{"fsx", "write_file"}, Action: Deny})}, Allow, ""},
-		"all":                          {write, Client, []Rules{rules(Rule{Tools: []string{"*"}, Action: Deny})}, Deny, ""},
-		"no tools is all":              {write, Client, []Rules{rules(Rule{Action: Deny})}, Deny, "rule 1"},
-		"a star covers a slash":        {slashed, Client, []Rules{rules(Rule{Tools: []string{"gh:*"}, Action: Deny})}, Deny, ""},
-		"a slash is a slash":           {slashed, Client, []Rules{rules(Rule{Tools: []string{"gh:repos/del*"}, Action: Deny})}, Deny, ""},
-		"the first match":              {write, Client, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Ask, Reason: "one"}, Rule{Tools: []string{"fs"}, Action: Allow, Reason: "two"})}, Ask, "one"},
-		"a later deny wins":            {write, Client, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}, Rule{Tools: []string{"fs:write*"}, Action: Deny, Reason: "no"})}, Deny, "no"},
-		"a deny of a later list wins":  {write, Chat, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}), rules(Rule{Tools: []string{"fs"}, Action: Deny})}, Deny, ""},
-		"lists in order":               {write, Chat, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}), rules(Rule{Tools: []string{"fs"}, Action: Ask})}, Allow, ""},
-		"rule before default":          {write, Chat, []Rules{{Default: Ask}, rules(Rule{Tools: []string{"fs"}, Action: Allow})}, Allow, ""},
-		"first default":                {write, Client, []Rules{{}, {Default: Ask}, {Default: Allow}}, Ask, "default"},
-		"default before face":          {write, Chat, []Rules{{Default: Allow}}, Allow, "default"},
-		"default deny":                 {write, Client, []Rules{{Default: Deny}}, Deny, "default"},
-		"default deny with a rule":     {write, Client, []Rules{{Default: Deny, Rules: []Rule{{Tools: []string{"fs"}, Action: Allow}}}}, Allow, ""},
-		"default deny of another list": {write, Chat, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}), {Default: Deny}}, Deny, "default"},
-		"default deny, built-in":       {own, Chat, []Rules{{Default: Deny}}, Deny, ""},
-		"destructive, unsaid":          {write, Client, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Ask, ""},
-		"destructive, said not":        {mild, Client, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Allow, "client"},
-		"destructive, read-only":       {read, Client, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Allow, "client"},
-		"destructive, says both":       {odd, Client, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Ask, ""},
-		"not destructive, unsaid":      {write, Chat, []Rules{rules(Rule{Destructive: ptr(false), Action: Allow})}, Ask, "unsaid"},
-		"read-only":                    {read, Client, []Rules{rules(Rule{ReadOnly: ptr(true), Action: Deny})}, Deny, ""},
-		"not read-only":                {read, Client, []Rules{rules(Rule{ReadOnly: ptr(false), Action: Deny})}, Allow, ""},
-		"idempotent":                   {harsh, Client, []Rules{rules(Rule{Idempotent: ptr(true), Action: Ask})}, Ask, ""},
-		"not idempotent, unsaid":       {write, Client, []Rules{rules(Rule{Idempotent: ptr(false), Action: Ask})}, Ask, ""},
-		"open world, unsaid":           {write, Client, []Rules{rules(Rule{OpenWorld: ptr(true), Action: Ask})}, Ask, ""},
-		"closed world":                 {mild, Client, []Rules{rules(Rule{OpenWorld: ptr(true), Action: Ask})}, Allow, "client"},
-		"all of a rule must hold":      {write, Client, []Rules{rules(Rule{Tools: []string{"gh"}, Destructive: ptr(true), Action: Ask})}, Allow, "client"},
-		"an action that is none":       {write, Client, []Rules{rules(Rule{Action: "perhaps"})}, Deny, ""},
-		"a default that is none":       {write, Client, []Rules{{Default: "perhaps"}}, Deny, ""},
+		"client, nothing said":         {write, false, nil, Allow, "its own user"},
+		"chat, nothing said":           {write, true, nil, Ask, "harmless"},
+		"chat, read-only":              {read, true, nil, Allow, "read-only"},
+		"chat, not destructive":        {mild, true, nil, Allow, "non-destructive"},
+		"chat, destructive":            {harsh, true, nil, Ask, ""},
+		"chat, built-in":               {own, true, nil, Ask, "harmless"},
+		"exposed name":                 {write, false, []Rules{rules(Rule{Tools: []string{"fs__write_file"}, Action: Ask})}, Ask, "rule 1 (fs__write_file)"},
+		"exposed glob":                 {write, false, []Rules{rules(Rule{Tools: []string{"fs__w*"}, Action: Ask})}, Ask, ""},
+		"ref":                          {write, false, []Rules{rules(Rule{Tools: []string{"fs:write_file"}, Action: Ask})}, Ask, ""},
+		"ref glob":                     {write, false, []Rules{rules(Rule{Tools: []string{"*:write_*"}, Action: Ask})}, Ask, ""},
+		"server":                       {write, false, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Ask})}, Ask, ""},
+		"server glob":                  {write, false, []Rules{rules(Rule{Tools: []string{"f?"}, Action: Ask})}, Ask, ""},
+		"other server":                 {write, false, []Rules{rules(Rule{Tools: []string{"fsx", "write_file"}, Action: Deny})}, Allow, ""},
+		"all":                          {write, false, []Rules{rules(Rule{Tools: []string{"*"}, Action: Deny})}, Deny, ""},
+		"no tools is all":              {write, false, []Rules{rules(Rule{Action: Deny})}, Deny, "rule 1"},
+		"a star covers a slash":        {slashed, false, []Rules{rules(Rule{Tools: []string{"gh:*"}, Action: Deny})}, Deny, ""},
+		"a slash is a slash":           {slashed, false, []Rules{rules(Rule{Tools: []string{"gh:repos/del*"}, Action: Deny})}, Deny, ""},
+		"the first match":              {write, false, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Ask, Reason: "one"}, Rule{Tools: []string{"fs"}, Action: Allow, Reason: "two"})}, Ask, "one"},
+		"a later deny wins":            {write, false, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}, Rule{Tools: []string{"fs:write*"}, Action: Deny, Reason: "no"})}, Deny, "no"},
+		"a deny of a later list wins":  {write, true, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}), rules(Rule{Tools: []string{"fs"}, Action: Deny})}, Deny, ""},
+		"lists in order":               {write, true, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}), rules(Rule{Tools: []string{"fs"}, Action: Ask})}, Allow, ""},
+		"rule before default":          {write, true, []Rules{{Default: Ask}, rules(Rule{Tools: []string{"fs"}, Action: Allow})}, Allow, ""},
+		"first default":                {write, false, []Rules{{}, {Default: Ask}, {Default: Allow}}, Ask, "default"},
+		"default before face":          {write, true, []Rules{{Default: Allow}}, Allow, "default"},
+		"default deny":                 {write, false, []Rules{{Default: Deny}}, Deny, "default"},
+		"default deny with a rule":     {write, false, []Rules{{Default: Deny, Rules: []Rule{{Tools: []string{"fs"}, Action: Allow}}}}, Allow, ""},
+		"default deny of another list": {write, true, []Rules{rules(Rule{Tools: []string{"fs"}, Action: Allow}), {Default: Deny}}, Deny, "default"},
+		"default deny, built-in":       {own, true, []Rules{{Default: Deny}}, Deny, ""},
+		"destructive, unsaid":          {write, false, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Ask, ""},
+		"destructive, said not":        {mild, false, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Allow, "client"},
+		"destructive, read-only":       {read, false, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Allow, "client"},
+		"destructive, says both":       {odd, false, []Rules{rules(Rule{Destructive: ptr(true), Action: Ask})}, Ask, ""},
+		"not destructive, unsaid":      {write, true, []Rules{rules(Rule{Destructive: ptr(false), Action: Allow})}, Ask, "unsaid"},
+		"read-only":                    {read, false, []Rules{rules(Rule{ReadOnly: ptr(true), Action: Deny})}, Deny, ""},
+		"not read-only":                {read, false, []Rules{rules(Rule{ReadOnly: ptr(false), Action: Deny})}, Allow, ""},
+		"idempotent":                   {harsh, false, []Rules{rules(Rule{Idempotent: ptr(true), Action: Ask})}, Ask, ""},
+		"not idempotent, unsaid":       {write, false, []Rules{rules(Rule{Idempotent: ptr(false), Action: Ask})}, Ask, ""},
+		"open world, unsaid":           {write, false, []Rules{rules(Rule{OpenWorld: ptr(true), Action: Ask})}, Ask, ""},
+		"closed world":                 {mild, false, []Rules{rules(Rule{OpenWorld: ptr(true), Action: Ask})}, Allow, "client"},
+		"all of a rule must hold":      {write, false, []Rules{rules(Rule{Tools: []string{"gh"}, Destructive: ptr(true), Action: Ask})}, Allow, "client"},
+		"an action that is none":       {write, false, []Rules{rules(Rule{Action: "perhaps"})}, Deny, ""},
+		"a default that is none":       {write, false, []Rules{{Default: "perhaps"}}, Deny, ""},
 	} {
-		v := Decide(tc.s, tc.face, tc.lists...)
+		var sets []*Set
+		for _, r := range tc.lists {
+			sets = append(sets, Compile(r, nil))
+		}
+		v := Decide(&Query{Subject: tc.s, Model: tc.model}, sets...)
 		if v.Action != tc.want || !strings.Contains(v.Reason+" "+v.Rule, tc.why) || v.Reason == "" || v.Rule == "" {
 			t.Errorf("%s: %+v, want %s (%s)", name, v, tc.want, tc.why)
 		}

@@ -12,6 +12,10 @@ import (
 	"github.com/stoahub/stoa/internal/store"
 )
 
+// Asker has a person decide about a call. A decision that comes with an error
+// never approves.
+type Asker func(ctx context.Context, a Approval) (Decision, error)
+
 // DeskOptions bound a desk. A zero value means what stands beside it.
 type DeskOptions struct {
 	Expiry     time.Duration // how long a person has to answer; 5 min

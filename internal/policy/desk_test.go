@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	alice = &auth.Principal{Name: "alice"}
-	bob   = &auth.Principal{Name: "bob"}
+	alice = &auth.Principal{Name: "alice", Via: auth.ViaToken, Rights: auth.Rights{auth.RightApprove}}
+	bob   = &auth.Principal{Name: "bob", Via: auth.ViaToken, Rights: auth.Rights{auth.RightApprove}}
 )
 
 func desk(t *testing.T, st *store.Store, o DeskOptions) *Desk {
@@ -117,11 +117,55 @@ func TestWrongDecisionsDecideNothing(t *testing.T) {
 	if len(d.Pending("alice")) != 1 {
 		t.Error("it does not wait any more")
 	}
-	if err := d.Decide(auth.Local, a.ID, Decision{Approve: true}); err != nil {
+	if err := d.Decide(auth.Owner, a.ID, Decision{Approve: true}); err != nil {
 		t.Errorf("the hub's owner: %v", err)
 	}
 	if out := <-done; !out.dec.Approve || out.dec.By != auth.LocalName {
 		t.Errorf("%+v", out)
+	}
+}
+
+// Who may not approve answers nothing, also of what is asked about its own
+// calls; to who has another name it is not even there.
+func TestApprovingNeedsTheRight(t *testing.T) {
+	d := desk(t, nil, DeskOptions{})
+	defer d.Attend("", "")()
+	for name, tc := range map[string]struct {
+		of   string
+		who  *auth.Principal
+		want fault.Kind // 0: it is taken
+	}{
+		"a token with the right":                     {"alice", alice, 0},
+		"a token without":                            {"alice", alice.WithoutRights(), fault.Denied},
+		"a token with other rights":                  {"alice", &auth.Principal{Name: "alice", Via: auth.ViaToken, Rights: auth.Rights{auth.RightRegister}}, fault.Denied},
+		"another token with the right":               {"alice", bob, fault.ResourceNotFound},
+		"somebody without a token":                   {"alice", auth.Local, fault.ResourceNotFound},
+		"the owner":                                  {"alice", auth.Owner, 0},
+		"the owner, of its own":                      {auth.LocalName, auth.Owner, 0},
+		"somebody without a token, of the owner's":   {auth.LocalName, auth.Local, fault.Denied},
+		"the owner without rights, of the owner's":   {auth.LocalName, auth.Owner.WithoutRights(), fault.Denied},
+		"a token with the right, of the owner's own": {auth.LocalName, alice, fault.ResourceNotFound},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		want := wants("s", "write")
+		want.Principal = tc.of
+		a, done := ask(ctx, d, want)
+		for _, dec := range []Decision{{Approve: false, Remember: ForUpstream}, {Approve: true}} {
+			if tc.want == 0 && !dec.Approve {
+				continue
+			}
+			err := d.Decide(tc.who, a.ID, dec)
+			if tc.want == 0 && err != nil || tc.want != 0 && !fault.Is(err, tc.want) {
+				t.Errorf("%s: %v, want %v", name, err, tc.want)
+			}
+		}
+		if n := len(d.Pending("")); (n == 0) != (tc.want == 0) {
+			t.Errorf("%s: %d wait", name, n)
+		}
+		cancel()
+		if out := <-done; out.dec.Approve != (tc.want == 0) {
+			t.Errorf("%s: %+v", name, out)
+		}
 	}
 }
 

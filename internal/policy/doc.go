@@ -2,7 +2,7 @@
 // (allow, ask, deny), the one function that decides by them, and the desk at
 // which people are asked.
 //
-// DecideFor decides by compiled rules, for all faces alike; Hidden tells what is
+// Decide decides by compiled rules, for all faces alike; Hidden tells what is
 // not worth offering. Both are pure. A condition on arguments is read strictly
 // by a rule that allows and broadly by others, and a rule with a flaw denies.
 //

@@ -15,22 +15,45 @@ const maxTrials = 256
 // there is no use in offering its subject. q.Args is not looked at. Where it
 // would be too much work to tell, or a regular expression or a folder makes it
 // hard to, it is not hidden.
-func Hidden(q *Query, sets ...*Set) bool {
-	k := keyOf(q)
-	hidden, conditional := k.unconditional(sets)
-	if !conditional {
-		return hidden
+func Hidden(q *Query, sets ...*Set) bool { return HiddenFrom(Party{q, sets}) }
+
+// Party is one of those on whose behalf something is done, and the rules that
+// hold for it.
+type Party struct {
+	Query *Query
+	Sets  []*Set
+}
+
+// HiddenFrom reports whether there are no arguments for which none of the
+// parties is denied what they ask for. See Hidden.
+func HiddenFrom(parties ...Party) bool {
+	keys, conditions := make([]key, len(parties)), false
+	for i, p := range parties {
+		keys[i] = keyOf(p.Query)
+		hidden, conditional := keys[i].unconditional(p.Sets)
+		if hidden {
+			return true
+		}
+		conditions = conditions || conditional
 	}
-	if k.permits(nil, sets) { // the most likely, and needs no search
+	permitted := func(args []byte) bool {
+		for i := range keys {
+			if !keys[i].permits(args, parties[i].Sets) {
+				return false
+			}
+		}
+		return true
+	}
+	if !conditions || permitted(nil) { // the most likely, and needs no search
 		return false
 	}
-	sites, complete := k.sites(sets)
+	sites, complete := sitesOf(keys, parties)
 	trials := 0
 	for pick := make([]int, len(sites)); ; {
 		if trials++; trials > maxTrials {
 			return false
 		}
-		if args, ok := build(sites, pick); ok && k.permits(args, sets) {
+		if args, ok := build(sites, pick); ok && permitted(args) {
 			return false
 		}
 		if !advance(pick, sites) {
@@ -87,24 +110,17 @@ type site struct {
 	values [][]byte // nil stands for a missing argument
 }
 
-// sites lists the arguments that rules look at. complete reports whether their
+// sitesOf lists the arguments that rules look at. complete reports whether their
 // values stand for all there are.
-func (k *key) sites(sets []*Set) (out []*site, complete bool) {
+func sitesOf(keys []key, parties []Party) (out []*site, complete bool) {
 	known := map[string]*site{}
-	for _, s := range sets {
-		if s == nil {
-			continue
-		}
-		for _, r := range s.rulesFor(k) {
-			for _, a := range r.args {
-				name := strings.Join(a.steps, "\x00")
-				one := known[name]
-				if one == nil {
-					one = &site{steps: a.steps}
-					known[name] = one
-				}
-				one.conds = append(one.conds, a)
-				one.strict = append(one.strict, r.action == Allow)
+	for i := range keys {
+		for _, s := range parties[i].Sets {
+			if s == nil {
+				continue
+			}
+			for _, r := range s.rulesFor(&keys[i]) {
+				r.note(known)
 			}
 		}
 	}
@@ -118,6 +134,20 @@ func (k *key) sites(sets []*Set) (out []*site, complete bool) {
 		out = append(out, one)
 	}
 	return out, complete
+}
+
+// note adds the arguments that a rule looks at to those that are known.
+func (r *rule) note(known map[string]*site) {
+	for _, a := range r.args {
+		name := strings.Join(a.steps, "\x00")
+		one := known[name]
+		if one == nil {
+			one = &site{steps: a.steps}
+			known[name] = one
+		}
+		one.conds = append(one.conds, a)
+		one.strict = append(one.strict, r.action == Allow)
+	}
 }
 
 // overlaps reports whether one of the arguments may be part of the other.

@@ -131,7 +131,7 @@ func TestHiddenIsDenied(t *testing.T) {
 			for _, qr := range domain {
 				one := *q
 				one.Args = arg(p, qr)
-				if DecideFor(&one, sets...).Action != Deny {
+				if Decide(&one, sets...).Action != Deny {
 					witness = string(one.Args)
 				}
 			}
@@ -157,19 +157,19 @@ func TestMoreIsNeverWeaker(t *testing.T) {
 		before, sets, after := compile("before", 2), compile("some", 2), compile("after", 2)
 		q := &Query{Subject: Subject{Tool: "fs__a", Upstream: "fs", Ref: "fs:a"}, Principal: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "who"),
 			Model: rapid.Bool().Draw(rt, "model"), Args: arg(rapid.SampledFrom(domain).Draw(rt, "p"), rapid.SampledFrom(domain).Draw(rt, "q.r"))}
-		few := DecideFor(q, sets...)
-		all := DecideFor(q, append(append(append([]*Set{}, before...), sets...), after...)...)
+		few := Decide(q, sets...)
+		all := Decide(q, append(append(append([]*Set{}, before...), sets...), after...)...)
 		if few.Action == Deny && all.Action != Deny {
 			rt.Fatalf("%+v became %+v", few, all)
 		}
-		later := DecideFor(q, append(append([]*Set{}, sets...), after...)...)
+		later := Decide(q, append(append([]*Set{}, sets...), after...)...)
 		if strings.HasPrefix(few.Rule, "some rule") && few.Action.StricterThan(later.Action) {
 			rt.Fatalf("%+v became %+v", few, later)
 		}
 		other := *q
 		other.Principal, other.Model = "bob", !q.Model
-		both := Strictest(few, DecideFor(&other, sets...))
-		if few.Action.StricterThan(both.Action) || DecideFor(&other, sets...).Action.StricterThan(both.Action) {
+		both := Strictest(few, Decide(&other, sets...))
+		if few.Action.StricterThan(both.Action) || Decide(&other, sets...).Action.StricterThan(both.Action) {
 			rt.Fatalf("%+v is weaker than %+v", both, few)
 		}
 	})

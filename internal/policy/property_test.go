@@ -59,7 +59,7 @@ type schedule struct {
 	left  map[place]time.Time
 }
 
-var people = []*auth.Principal{{Name: "p0"}, {Name: "p1"}}
+var people = []*auth.Principal{{Name: "p0", Rights: auth.Rights{auth.RightApprove}}, {Name: "p1", Rights: auth.Rights{auth.RightApprove}}}
 
 func (s *schedule) play(ctx context.Context, a act) {
 	switch a.what {

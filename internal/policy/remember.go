@@ -24,6 +24,7 @@ type Remembered struct {
 	Kind      string    `json:"kind"`
 	Scope     Remember  `json:"scope"`
 	Session   string    `json:"session,omitempty"` // of scope session
+	Agent     string    `json:"agent,omitempty"`   // the hub's own agent whose model wanted to call; empty for a client
 	Upstream  string    `json:"upstream,omitempty"`
 	Ref       string    `json:"ref,omitempty"` // of scopes session and tool
 	Approve   bool      `json:"approve"`
@@ -38,7 +39,7 @@ var scopes = []Remember{ForSession, ForTool, ForUpstream}
 // remembered is what a decision about a, kept for that scope, is about. ok is
 // false if a has nothing of that scope.
 func remembered(a *Approval, scope Remember) (r Remembered, ok bool) {
-	r = Remembered{Principal: a.Principal, Kind: a.Kind, Scope: scope, Upstream: a.Upstream}
+	r = Remembered{Principal: a.Principal, Kind: a.Kind, Scope: scope, Agent: a.Agent, Upstream: a.Upstream}
 	switch scope {
 	case ForSession:
 		r.Session, r.Ref = a.Session, a.Ref
@@ -57,7 +58,11 @@ func remembered(a *Approval, scope Remember) (r Remembered, ok bool) {
 // same.
 func (r *Remembered) digest() string {
 	h := sha256.New()
-	for _, part := range []string{r.Principal, r.Kind, string(r.Scope), r.Session, r.Upstream, r.Ref} {
+	parts := []string{r.Principal, r.Kind, string(r.Scope), r.Session, r.Upstream, r.Ref}
+	if r.Agent != "" { // as those were named that were decided before it counted
+		parts = append(parts, r.Agent)
+	}
+	for _, part := range parts {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return "r_" + hex.EncodeToString(h.Sum(nil)[:10])
@@ -65,7 +70,7 @@ func (r *Remembered) digest() string {
 
 // about reports whether both are about the same.
 func (r *Remembered) about(o *Remembered) bool {
-	return r.Principal == o.Principal && r.Kind == o.Kind && r.Scope == o.Scope && r.Session == o.Session && r.Upstream == o.Upstream && r.Ref == o.Ref
+	return r.Principal == o.Principal && r.Kind == o.Kind && r.Scope == o.Scope && r.Session == o.Session && r.Agent == o.Agent && r.Upstream == o.Upstream && r.Ref == o.Ref
 }
 
 func ownerKey(principal string) string {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestDecideFor(t *testing.T) {
+func TestDecideByParty(t *testing.T) {
 	groups := map[string][]string{"staff": {"alice", "ci-*"}, "empty": nil}
 	write := Subject{Tool: "fs__write", Upstream: "fs", Ref: "fs:write"}
 	read := Subject{Tool: "fs__read", Upstream: "fs", Ref: "fs:read", ReadOnly: new(true)}
@@ -82,7 +82,7 @@ func TestDecideFor(t *testing.T) {
 		}
 		tc.q.Args = []byte(`{"p":1}`)
 		for range 2 { // as the memo has it, too
-			v := DecideFor(&tc.q, sets...)
+			v := Decide(&tc.q, sets...)
 			if v.Action != tc.want || !strings.HasPrefix(v.Rule, tc.rule) || v.Rule == "" || v.Reason == "" {
 				t.Errorf("%s: %+v, want %s by %s", name, v, tc.want, tc.rule)
 			}
@@ -98,7 +98,7 @@ func TestReasons(t *testing.T) {
 		"the policy default does not allow it": {Name: "policy", Default: Deny},
 		"the default allows it":                {Default: Allow},
 	} {
-		if v := DecideFor(&Query{Subject: Subject{Tool: "fs__a", Upstream: "fs"}}, Compile(r, nil)); v.Reason != want {
+		if v := Decide(&Query{Subject: Subject{Tool: "fs__a", Upstream: "fs"}}, Compile(r, nil)); v.Reason != want {
 			t.Errorf("%q, want %q", v.Reason, want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestEmpty(t *testing.T) {
 	if !none.Empty() || !Compile(Rules{Name: "policy"}, nil).Empty() || Compile(Rules{Default: Allow}, nil).Empty() || Compile(Rules{Rules: []Rule{{Action: Ask}}}, nil).Empty() {
 		t.Error("what is empty is not, or the other way round")
 	}
-	if v := DecideFor(&Query{}, none); v.Action != Allow {
+	if v := Decide(&Query{}, none); v.Action != Allow {
 		t.Errorf("by nothing: %+v", v)
 	}
 }
@@ -126,7 +126,7 @@ func TestMemoIsBounded(t *testing.T) {
 				if i%2 == 1 {
 					q.Tool = fmt.Sprint(w, i)
 				}
-				if v := DecideFor(&q, set); (v.Action == Deny) != (i%2 == 0) {
+				if v := Decide(&q, set); (v.Action == Deny) != (i%2 == 0) {
 					t.Errorf("%s: %+v", q.Tool, v)
 				}
 			}
@@ -138,7 +138,7 @@ func TestMemoIsBounded(t *testing.T) {
 		t.Errorf("the memo holds %d", n)
 	}
 	long := Query{Subject: Subject{Tool: strings.Repeat("a", maxMemoKey) + "_delete"}}
-	if v := DecideFor(&long, set); v.Action != Deny || len(set.applicable.seen) != n {
+	if v := Decide(&long, set); v.Action != Deny || len(set.applicable.seen) != n {
 		t.Errorf("a long name: %+v, and the memo holds %d", v, len(set.applicable.seen))
 	}
 }
@@ -201,7 +201,7 @@ func BenchmarkDecide(b *testing.B) {
 			set := Compile(thousand(), groups)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if v := DecideFor(many[i%bc.mod], set); v.Action == Deny {
+				if v := Decide(many[i%bc.mod], set); v.Action == Deny {
 					b.Fatal(v)
 				}
 			}

@@ -14,8 +14,8 @@ import (
 // writeTime is how long a decision may take to be written.
 const writeTime = 10 * time.Second
 
-// Decide answers an approval. Only its principal may, and the hub's owner; to
-// others it is not there. If the decision is to be remembered and cannot be
+// Decide answers an approval. The hub's owner may, and its principal if it has
+// the right to approve; to other principals it is not there. If the decision is to be remembered and cannot be
 // written it has not been made, and the approval still waits.
 func (d *Desk) Decide(who *auth.Principal, id string, dec Decision) error {
 	scope, err := ParseRemember(string(dec.Remember))
@@ -64,8 +64,12 @@ func (d *Desk) claim(who *auth.Principal, id string, scope Remember) (*pending, 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.pending[id]
-	if p == nil || !may(who, p.Principal) {
+	if p == nil || !sees(who, p.Principal) {
 		return nil, d.over(who, id)
+	}
+	if !who.Has(auth.RightApprove) {
+		return nil, &fault.Error{Kind: fault.Denied, Subject: id, Msg: "this connection may not answer approvals: it came without the owner's token, or with one that has no right to",
+			Hint: "Answer in the console, or with `stoa approvals`."}
 	}
 	if p.deciding {
 		return nil, &fault.Error{Kind: fault.ResourceNotFound, Subject: id, Msg: "somebody else is deciding this approval now", Hint: "List what waits."}
@@ -79,8 +83,9 @@ func (d *Desk) claim(who *auth.Principal, id string, scope Remember) (*pending, 
 	return p, nil
 }
 
-func may(who *auth.Principal, principal string) bool {
-	return who.Name == principal || who.Name == auth.LocalName
+// sees reports whether somebody is told of the approvals of a principal.
+func sees(who *auth.Principal, principal string) bool {
+	return who.Name == principal || who.IsOwner()
 }
 
 // over says why an approval does not wait. It is called with mu held.
@@ -88,7 +93,7 @@ func (d *Desk) over(who *auth.Principal, id string) error {
 	f := &fault.Error{Kind: fault.ResourceNotFound, Subject: id, Msg: "there is no such approval", Hint: "List what waits; what was decided or has expired is not there any more."}
 	for i := len(d.ended) - 1; i >= 0; i-- {
 		e := &d.ended[i]
-		if e.id != id || !may(who, e.principal) {
+		if e.id != id || !sees(who, e.principal) {
 			continue
 		}
 		dec := &e.decision

@@ -6,11 +6,14 @@
 package router
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
@@ -46,11 +49,12 @@ func (r *Router) Close() { r.stop() }
 // Agent returns the face of one agent. Names have no capitals, and some agents
 // are known by ones that do: these are found too.
 func (r *Router) Agent(name string, who *auth.Principal) (*Agent, error) {
+	sees := func(server string) bool { return r.door.Sees(actor.HTTP, who, server) }
 	u := r.pool.Get(name)
 	if u == nil {
 		u = r.pool.Get(strings.ToLower(name))
 	}
-	if u == nil || !who.Scopes.Allows(u.Name()) {
+	if u == nil || !sees(u.Name()) {
 		return nil, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", name)
 	}
 	name = u.Name()
@@ -75,7 +79,7 @@ func (r *Router) Agent(name string, who *auth.Principal) (*Agent, error) {
 func (r *Router) Agents(who *auth.Principal) []upstream.Status {
 	out := []upstream.Status{}
 	for _, u := range r.pool.All() {
-		if !u.Builtin() && who.Scopes.Allows(u.Name()) {
+		if !u.Builtin() && r.door.Sees(actor.HTTP, who, u.Name()) {
 			out = append(out, u.Status())
 		}
 	}
@@ -89,28 +93,36 @@ func (r *Router) get(name string) *Agent {
 }
 
 func (r *Router) changed(changes []catalog.Change) {
-	all := func(*mcp.Listener) bool { return true }
 	for _, c := range changes {
 		a := r.get(c.Upstream)
 		if a == nil {
 			continue
 		}
 		if c.Differ.Tools || c.Said.Tools {
-			a.audience.Tell(mcp.NoteToolsChanged, all)
+			a.audience.Tell(mcp.NoteToolsChanged, a.sees)
 		}
 		if c.Differ.Prompts || c.Said.Prompts {
-			a.audience.Tell(mcp.NotePromptsChanged, all)
+			a.audience.Tell(mcp.NotePromptsChanged, a.sees)
 		}
 		if c.Differ.Resources || c.Said.Resources {
-			a.audience.Tell(mcp.NoteResourcesChanged, all)
+			a.audience.Tell(mcp.NoteResourcesChanged, a.sees)
 		}
 	}
+}
+
+// sees reports whether the agent is there for a listener.
+func (a *Agent) sees(l *mcp.Listener) bool {
+	v := a.r.door.View(l.Client, l.Session)
+	return v.Server(a.Name())
 }
 
 func (r *Router) heard(name, method string, params []byte) {
 	if a := r.get(name); a != nil && method == mcp.NoteResourceUpdated {
 		uri, _ := wire.String(wire.Get(params, "uri"))
-		a.audience.Updated(uri, params)
+		a.audience.Updated(uri, params, func(l *mcp.Listener) bool {
+			v := r.door.View(l.Client, l.Session)
+			return v.Resource(name, uri)
+		})
 	}
 }
 
@@ -133,11 +145,23 @@ func (a *Agent) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		a.u().Relay(ctx, req.Client, req.Method, req.Params)
 		return mcp.Response{}, nil
 	}
-	resp, err := a.answer(ctx, req)
+	resp, err := a.admitted(ctx, req)
 	if err != nil {
 		a.r.door.Refused(ctx, req, err)
 	}
 	return resp, err
+}
+
+// admitted answers a request of who can see the agent. One that came by a
+// connection may have been able to when it began.
+func (a *Agent) admitted(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
+	if err := a.r.door.Trace(req); err != nil {
+		return mcp.Response{}, err
+	}
+	if v := a.r.door.View(req.Client, req.Session); !v.Server(a.Name()) {
+		return mcp.Response{}, fault.New(fault.UnknownAgent, "", "Agent '%s' not found", a.Name())
+	}
+	return a.answer(ctx, req)
 }
 
 func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
@@ -166,11 +190,28 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		return a.list(ctx, req, catalog.Template)
 	case "tools/call":
 		return a.call(ctx, req)
+	case "completion/complete":
+		if err := a.completes(req); err != nil {
+			return mcp.Response{}, err
+		}
 	}
 	if req.Client.Era == mcp.Modern && strings.HasPrefix(req.Method, "tasks/") {
 		return a.r.task.Handle(ctx, req, a.u().Name())
 	}
 	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
+}
+
+// completes refuses a request for completions of what the client cannot see.
+func (a *Agent) completes(req *mcp.Request) error {
+	v := a.r.door.View(req.Client, req.Session)
+	ref := req.Param("ref")
+	if name, ok := wire.String(wire.Get(ref, "name")); ok && !v.Prompt(a.Name(), name) {
+		return fault.New(fault.UnknownTool, name, "unknown prompt")
+	}
+	if uri, ok := wire.String(wire.Get(ref, "uri")); ok && !v.Resource(a.Name(), uri) {
+		return call.NoResource(uri)
+	}
+	return nil
 }
 
 // offered are an upstream's capabilities without those we do not carry, and
@@ -203,7 +244,10 @@ func (a *Agent) makesTasks() bool {
 // list asks the agent, and falls back on the catalogue if it cannot be asked.
 func (a *Agent) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp.Response, error) {
 	resp, err := a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
-	if err == nil || ctx.Err() != nil || a.r.cat.Now().Of(a.u().Name()) == nil {
+	if err == nil {
+		return a.visible(req, k, resp), nil
+	}
+	if ctx.Err() != nil || a.r.cat.Now().Of(a.u().Name()) == nil {
 		return resp, err
 	}
 	switch fault.Of(err).Kind {
@@ -211,6 +255,28 @@ func (a *Agent) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp
 		return a.known(ctx, req, k)
 	}
 	return resp, err
+}
+
+// visible is a list of the agent's without what the client cannot see. One of
+// which everything can be seen is passed on as it came.
+func (a *Agent) visible(req *mcp.Request, k catalog.Kind, resp mcp.Response) mcp.Response {
+	v := a.r.door.View(req.Client, req.Session)
+	if resp.Result == nil || v.Whole(a.Name(), a.u().Builtin()) {
+		return resp
+	}
+	defs, ok := wire.Elements(wire.Get(resp.Result, k.Member()))
+	if !ok {
+		return resp
+	}
+	snap := a.r.cat.Now()
+	kept := slices.DeleteFunc(slices.Clone(defs), func(def []byte) bool { return !v.Defines(snap, k, a.Name(), def) })
+	if len(kept) == len(defs) {
+		return resp
+	}
+	list := append(append([]byte{'['}, bytes.Join(kept, []byte{','})...), ']')
+	out := wire.Edit(nil, resp.Result, wire.Change{Name: k.Member(), Value: list})
+	resp.Release()
+	return mcp.Response{Result: out}
 }
 
 // known answers a list from the catalogue.
@@ -225,8 +291,13 @@ func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mc
 		}
 	}
 	out := append(append([]byte(`{"`), k.Member()...), `":[`...)
-	for i, it := range l.Items[k] {
-		if i > 0 {
+	v := a.r.door.View(req.Client, req.Session)
+	n := 0
+	for _, it := range l.Items[k] {
+		if !v.Item(it) {
+			continue
+		}
+		if n++; n > 1 {
 			out = append(out, ',')
 		}
 		if k == catalog.Tool { // the catalogue may be that of the other era
@@ -284,6 +355,9 @@ func (a *Agent) FollowTask(ctx context.Context, l *mcp.Listener, id string) erro
 
 // Subscribe adds a resource to what l hears of.
 func (a *Agent) Subscribe(ctx context.Context, l *mcp.Listener, uri string) error {
+	if v := a.r.door.View(l.Client, l.Session); !v.Resource(a.Name(), uri) {
+		return call.NoResource(uri)
+	}
 	if !a.audience.Subscribe(l, uri, uri) {
 		return nil
 	}

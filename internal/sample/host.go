@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,25 +28,21 @@ type Model struct {
 
 // Request is what a server asks of a model.
 type Request struct {
-	Server    string
-	Model     string // the name of the one that the server is to have; empty for what it would like, or else the default
-	Principal string // on whose behalf the server works
-	Session   string // of the call that it works on; empty for none
-	Agent     string // the hub's own agent whose model called; empty for a client
-	Client    string // how the client names itself, for people
-	Call      string // what was called, for people
-	Params    []byte // valid until Answer returns
+	Server  string
+	Model   string      // the name of the one that the server is to have; empty for what it would like, or else the default
+	Client  *mcp.Client // on whose behalf the server works
+	Session string      // of the call that it works on; empty for none
+	Call    string      // what was called, for people
+	Params  []byte      // valid until Answer returns
 }
 
-// Options are what a Host works with. Models and Desk are needed.
+// Options are what a Host works with. Models and Allow are needed.
 type Options struct {
 	// Models returns the models that are configured, the default one first.
 	Models func() []Model
-	// Desk is where people are asked.
-	Desk *policy.Desk
-	// Rules returns the rules for the calls of an agent, or with "" of clients,
-	// those that count first at the front; nil means that there are none.
-	Rules func(agent string) []policy.Rules
+	// Allow decides whether a server that works on a client's call may have an
+	// answer. The approval says what a person is to be shown.
+	Allow func(ctx context.Context, c *mcp.Client, server string, a policy.Approval) (policy.Decision, error)
 
 	MaxTokens int           // of an answer; 0 means 4096
 	MaxBytes  int           // of a request; 0 means 1 MiB
@@ -64,17 +59,11 @@ func New(o Options) *Host {
 	o.MaxTokens = cmp.Or(o.MaxTokens, 4096)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
-	if o.Rules == nil {
-		o.Rules = func(string) []policy.Rules { return nil }
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Host{o}
 }
-
-// Ref names the sampling of a server in rules.
-func Ref(server string) string { return server + ":sampling" }
 
 // Answer returns the CreateMessageResult for a server. An error of kind Denied
 // says that it was not allowed.
@@ -132,26 +121,10 @@ func (h *Host) choose(name string, p *params) (Model, error) {
 // allowed asks whoever is to allow the request. It returns the request as a
 // person changed it, or nil.
 func (h *Host) allowed(ctx context.Context, m Model, r Request) (edited json.RawMessage, err error) {
-	rules := slices.Clone(h.o.Rules(r.Agent))
-	for i := range rules {
-		if rules[i].Default == policy.Allow {
-			rules[i].Default = "" // that is said of tools
-		}
-	}
-	subject := policy.Subject{Tool: Ref(r.Server), Upstream: r.Server, Ref: Ref(r.Server)}
-	// Whichever face the call came by: no client asks its user for this.
-	v := policy.Decide(subject, policy.Chat, rules...)
-	switch v.Action {
-	case policy.Allow:
-		return nil, nil
-	case policy.Deny:
-		return nil, denied(v.Reason)
-	}
-	dec, err := h.o.Desk.Ask(ctx, policy.Approval{
-		Kind: policy.KindSampling, Principal: r.Principal, Session: r.Session, Agent: r.Agent, Client: r.Client,
-		Tool: mcp.MethodSample, Upstream: r.Server, Ref: Ref(r.Server), Args: bytes.Clone(r.Params),
+	dec, err := h.o.Allow(ctx, r.Client, r.Server, policy.Approval{
+		Session: r.Session, Tool: mcp.MethodSample, Args: bytes.Clone(r.Params),
 		Reason: "the server asks the model " + m.Name + " while it works on " + r.Call,
-	}, nil)
+	})
 	switch {
 	case err != nil:
 		return nil, err

@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/openai"
 	"github.com/stoahub/stoa/internal/llm/script"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/secret"
 )
@@ -29,7 +32,11 @@ func scripted(t *testing.T, name, text string, pace time.Duration) Model {
 	return Model{Model: m, Name: name, Says: name + "-1"}
 }
 
-// stage is a host whose people are asked at desk.
+// ann is on whose behalf servers work.
+var ann = &auth.Principal{Name: "ann", Scopes: auth.Scopes{"*"}, Rights: auth.Rights{auth.RightApprove}}
+
+// stage is a host that asks a door with those rules, whose people are asked at
+// desk.
 func stage(t *testing.T, rules policy.Rules, models ...Model) (*Host, *policy.Desk) {
 	t.Helper()
 	desk, err := policy.OpenDesk(t.Context(), nil, policy.DeskOptions{Linger: time.Millisecond})
@@ -37,11 +44,12 @@ func stage(t *testing.T, rules policy.Rules, models ...Model) (*Host, *policy.De
 		t.Fatal(err)
 	}
 	t.Cleanup(desk.Close)
-	return New(Options{Models: func() []Model { return models }, Desk: desk, Rules: func(string) []policy.Rules { return []policy.Rules{rules} }}), desk
+	door := call.New(call.Options{Desk: desk, Rules: policy.Compile(rules, nil)})
+	return New(Options{Models: func() []Model { return models }, Allow: door.Sampling}), desk
 }
 
 func says(text string, extra string) Request {
-	return Request{Server: "up", Principal: "ann", Session: "s1", Call: "tool",
+	return Request{Server: "up", Client: &mcp.Client{Actor: actor.New(actor.HTTP, ann)}, Session: "s1", Call: "tool",
 		Params: []byte(`{"messages":[{"role":"user","content":{"type":"text","text":"` + text + `"}}],"maxTokens":50` + extra + `}`)}
 }
 
@@ -113,7 +121,6 @@ func TestToolUseRoundTrip(t *testing.T) {
 
 func TestPeopleDecide(t *testing.T) {
 	edit := json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"echo edited"}}],"maxTokens":5}`)
-	ann := &auth.Principal{Name: "ann"}
 	for name, tc := range map[string]struct {
 		decide policy.Decision
 		want   string // of the answer, or of the rejection
@@ -216,7 +223,7 @@ func TestEndsWithTheCall(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	defer desk.Attend("ann", "")()
-	asking := New(Options{Models: h.o.Models, Desk: desk})
+	asking := New(Options{Models: h.o.Models, Allow: call.New(call.Options{Desk: desk}).Sampling})
 	ctx, cancel = context.WithCancelCause(t.Context())
 	_, changed := desk.Changed()
 	go func() {

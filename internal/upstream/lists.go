@@ -176,6 +176,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		if k == catalog.Tool {
 			catalog.Apply(items, u.opts.Override)
 		}
+		u.vouch(k, items)
 		next.Items[k], known = items, true
 	}
 	if !known && bad != nil {
@@ -196,6 +197,17 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		u.mu.Unlock()
 	}
 	return bad
+}
+
+// vouch finds out for which definitions what they say of themselves counts.
+func (u *Upstream) vouch(k catalog.Kind, items []*catalog.Item) {
+	if u.opts.Vouch != nil {
+		u.opts.Vouch(k, items)
+		return
+	}
+	for _, it := range items {
+		it.Vouched = true
+	}
 }
 
 // Bounds of one list.

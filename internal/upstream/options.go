@@ -42,7 +42,10 @@ type Options struct {
 	Connect    time.Duration // for the handshake; 0 means 30 s
 	PerSession bool          // one connection per client connection
 	Filter     catalog.Filter
-	Override   map[string]catalog.Override // by the upstream's own names of tools
+	// Vouch marks the definitions of a list whose annotations count, before
+	// anybody sees them; nil vouches for all.
+	Vouch    func(k catalog.Kind, items []*catalog.Item)
+	Override map[string]catalog.Override // by the upstream's own names of tools
 	// Handling says how a tool, by the upstream's own name, is treated; nil
 	// means as by default.
 	Handling func(tool string) catalog.Handling

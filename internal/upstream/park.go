@@ -23,6 +23,7 @@ import (
 type parked struct {
 	id        string
 	principal string
+	tag       string // of the actor
 	cancel    context.CancelCauseFunc
 	done      chan struct{} // closed when resp and err are set
 	resp      mcp.Response
@@ -160,7 +161,7 @@ func (u *Upstream) park(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 // begin runs a call so that it can be parked, and waits for its first outcome.
 func (u *Upstream) begin(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Response, error) {
 	p := &parked{
-		id: rand.Text(), principal: o.Client.Principal.Name,
+		id: rand.Text(), principal: o.Client.Actor.Name(), tag: o.Client.Actor.Tag(),
 		done: make(chan struct{}), asked: make(chan struct{}, 1), open: map[string]*question{},
 	}
 	p.attach(o)

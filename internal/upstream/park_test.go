@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -45,7 +46,7 @@ func ask(u *Upstream, who, extra string) (mcp.Response, error) {
 	params := []byte(`{"name":"elicit","arguments":{}` + extra + `}`)
 	return u.Do(context.Background(), &mcp.Outgoing{
 		Method: "tools/call", Raw: params, Fields: wire.Members(params), Name: "elicit",
-		Client: &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Principal: &auth.Principal{Name: who}},
+		Client: &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Actor: actor.New(actor.HTTP, &auth.Principal{Name: who})},
 	}, Call{Tool: "elicit"})
 }
 

@@ -38,6 +38,7 @@ type ticket struct {
 	ID        string `json:"i"`
 	Upstream  string `json:"u"`
 	Principal string `json:"p"`
+	Tag       string `json:"w,omitempty"` // of the actor
 	Method    string `json:"m"`
 	Digest    string `json:"d"` // of the params that must not change
 	Expires   int64  `json:"e"`
@@ -83,7 +84,7 @@ func (k *parking) park(p *parked, upstream string, o *mcp.Outgoing) (string, err
 	}
 	p.expires = time.AfterFunc(k.wait, func() { k.drop(p, errAbandoned) })
 	return k.key.Sign(statePrefix, ticket{
-		Node: k.node, ID: p.id, Upstream: upstream, Principal: p.principal,
+		Node: k.node, ID: p.id, Upstream: upstream, Principal: p.principal, Tag: p.tag,
 		Method: o.Method, Digest: digest(o), Expires: time.Now().Add(k.wait).UnixMilli(),
 	})
 }
@@ -130,7 +131,7 @@ func (k *parking) find(upstream string, o *mcp.Outgoing, state string) (*parked,
 	}
 	lost := fault.New(fault.ContinuationLost, upstream, "the call that this input belongs to is over")
 	switch {
-	case t.Principal != o.Client.Principal.Name || t.Upstream != upstream || t.Method != o.Method || t.Digest != digest(o):
+	case t.Principal != o.Client.Actor.Name() || t.Tag != o.Client.Actor.Tag() || t.Upstream != upstream || t.Method != o.Method || t.Digest != digest(o):
 		return nil, fault.New(fault.InvalidParams, "requestState", "it belongs to another request")
 	case t.Node != k.node || time.Now().UnixMilli() > t.Expires:
 		return nil, lost

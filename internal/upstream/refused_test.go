@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -69,7 +70,7 @@ func (c *curt) serve(t *testing.T) *Upstream {
 func legacyCall(u *Upstream, method string) (mcp.Response, error) {
 	return u.Do(context.Background(), &mcp.Outgoing{
 		Method: method,
-		Client: &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Capabilities: []byte("{}"), Principal: &auth.Principal{Name: "a"}},
+		Client: &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Capabilities: []byte("{}"), Actor: actor.New(actor.HTTP, &auth.Principal{Name: "a"})},
 	}, Call{})
 }
 

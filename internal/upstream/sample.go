@@ -29,7 +29,6 @@ type Sampling struct {
 type Sample struct {
 	Client  *mcp.Client // on whose behalf the server works
 	Session string      // the Session of the call; empty for none
-	Agent   string      // the hub's own agent whose model called; empty for a client
 	Method  string      // of the call
 	Name    string      // of the tool, prompt or resource that was called for, as the server names it
 	Params  []byte      // valid until Answer returns
@@ -84,7 +83,7 @@ func (u *Upstream) host(o *mcp.Outgoing, l *link, w *watch) (asked *atomic.Int32
 		// What a task of the server's own asks for is put to the client.
 		o.Sampler.Capability = wire.Get(o.Client.Capabilities, "sampling")
 	}
-	s := Sample{Client: o.Client, Session: cmp.Or(o.Asked.Session, o.Client.Connection), Agent: o.Asked.Agent, Method: o.Method, Name: o.Name}
+	s := Sample{Client: o.Client, Session: cmp.Or(o.Asked.Session, o.Client.Connection), Method: o.Method, Name: o.Name}
 	o.Sampler.Answer = func(ctx context.Context, params []byte) (mcp.Response, error) {
 		if asked.Add(1) > maxSamples {
 			return mcp.Response{}, fault.New(fault.Limit, u.opts.Name, "the server asked for a model %d times during one call", maxSamples)
@@ -168,6 +167,7 @@ type baggage struct {
 	Asked     int32           `json:"c"`           // how often the server has asked for a model
 	Upstream  string          `json:"u"`
 	Principal string          `json:"p"`
+	Tag       string          `json:"w,omitempty"` // of the actor
 	Method    string          `json:"m"`
 	Digest    string          `json:"d"`
 	Expires   int64           `json:"e"`
@@ -179,7 +179,7 @@ func (u *Upstream) carry(o *mcp.Outgoing, asked int32, answers []wire.Change, ot
 	if asked == 0 {
 		return resp, nil // the server wants nothing of a model
 	}
-	b := baggage{State: wire.Get(resp.Result, "requestState"), Asked: asked, Upstream: u.opts.Name, Principal: o.Client.Principal.Name,
+	b := baggage{State: wire.Get(resp.Result, "requestState"), Asked: asked, Upstream: u.opts.Name, Principal: o.Client.Actor.Name(), Tag: o.Client.Actor.Tag(),
 		Method: o.Method, Digest: digest(o), Expires: time.Now().Add(carryTime).UnixMilli()}
 	if len(answers) > 0 {
 		b.Answers = wire.Edit(nil, []byte("{}"), answers...)
@@ -218,7 +218,7 @@ func (u *Upstream) carried(o *mcp.Outgoing) (asked int32, err error) {
 		return 0, fault.New(fault.InvalidParams, "requestState", "%v", err)
 	}
 	switch {
-	case b.Principal != o.Client.Principal.Name || b.Upstream != u.opts.Name || b.Method != o.Method || b.Digest != digest(o):
+	case b.Principal != o.Client.Actor.Name() || b.Tag != o.Client.Actor.Tag() || b.Upstream != u.opts.Name || b.Method != o.Method || b.Digest != digest(o):
 		return 0, fault.New(fault.InvalidParams, "requestState", "it belongs to another request")
 	case time.Now().UnixMilli() > b.Expires:
 		return 0, fault.New(fault.ContinuationLost, u.opts.Name, "the input came too late")

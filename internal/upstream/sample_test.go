@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -70,7 +71,7 @@ func outgoing(c *mcp.Client, tool, args, extra string) *mcp.Outgoing {
 // converse calls a tool as a client of the era does that knows elicitation and
 // nothing else, until there is a result.
 func converse(ctx context.Context, u *Upstream, era mcp.Era, tool string) (mcp.Response, error) {
-	c := &mcp.Client{Era: era, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Principal: &auth.Principal{Name: "a"}}
+	c := &mcp.Client{Era: era, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Actor: actor.New(actor.HTTP, &auth.Principal{Name: "a"})}
 	if era == mcp.Legacy {
 		c.Version, c.Connection = mcp.LegacyVersion, "c1"
 	}
@@ -132,7 +133,7 @@ func TestSamplingByTheHub(t *testing.T) {
 			if got := text(resp); err != nil || got != want {
 				t.Errorf("%s: got %s, %v; want %s", tool, got, err, want)
 			}
-			if len(asked) != 1 || asked[0].Session != "desk" || asked[0].Name != tool || asked[0].Client.Principal.Name != "a" || !strings.Contains(string(asked[0].Params), "Say hello") {
+			if len(asked) != 1 || asked[0].Session != "desk" || asked[0].Name != tool || asked[0].Client.Actor.Name() != "a" || !strings.Contains(string(asked[0].Params), "Say hello") {
 				t.Errorf("%s: asked %+v", tool, asked)
 			}
 		}
@@ -213,7 +214,7 @@ func TestSamplingIsBounded(t *testing.T) {
 		n++
 		return []byte(said), nil
 	}})
-	o := &mcp.Outgoing{Method: "tools/call", Client: &mcp.Client{Era: mcp.Modern, Principal: &auth.Principal{Name: "a"}}}
+	o := &mcp.Outgoing{Method: "tools/call", Client: &mcp.Client{Era: mcp.Modern, Actor: actor.New(actor.HTTP, &auth.Principal{Name: "a"})}}
 	w := watch{Stream: mcp.Discard, timeout: time.Minute, timer: time.NewTimer(time.Minute)}
 	if _, err := u.host(o, &link{key: key{era: mcp.Modern}, hello: &mcp.Hello{}}, &w); err != nil {
 		t.Fatal(err)
@@ -231,7 +232,7 @@ func TestSamplingIsBounded(t *testing.T) {
 func TestSampledStateIsItsPrincipals(t *testing.T) {
 	u := sampler(t, peer.EraModern, false, &Sampling{Answer: func(context.Context, Sample) ([]byte, error) { return []byte(said), nil }})
 	call := func(who, args, extra string) (mcp.Response, error) {
-		c := &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Principal: &auth.Principal{Name: who}}
+		c := &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Actor: actor.New(actor.HTTP, &auth.Principal{Name: who})}
 		return u.Do(t.Context(), outgoing(c, "survey", args, extra), Call{Tool: "survey"})
 	}
 	resp, err := call("a", "{}", "")

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
@@ -49,7 +50,7 @@ func TestUpstreamStumbles(t *testing.T) {
 				return 0
 			}
 			await.Until(t, "the lists are read after all", func() bool { return tools() == 2 })
-			client := &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Principal: auth.Local}
+			client := &mcp.Client{Era: mcp.Modern, Version: mcp.ModernVersion, Capabilities: []byte(`{"elicitation":{}}`), Actor: actor.New(actor.HTTP, auth.Local)}
 			if era == peer.EraModern {
 				client.Era, client.Version = mcp.Legacy, mcp.LegacyVersion
 			}

@@ -118,7 +118,7 @@ func (r *Run) Wait(ctx context.Context) (*RunStatus, error) {
 
 // act does something to the run. It returns the fork, where that makes one.
 func (r *Run) act(ctx context.Context, a plan.Act) (*Run, error) {
-	next, _, err := r.hub.hub.Runs().Act(ctx, r.run, a)
+	next, err := r.hub.hub.Act(ctx, r.run, a)
 	if err != nil {
 		return nil, wrap(err)
 	}

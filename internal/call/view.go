@@ -1,0 +1,205 @@
+package call
+
+import (
+	"fmt"
+
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/session"
+)
+
+// View is what an actor can see, and so can call. Whatever is outside of it
+// does not exist for the actor: lists leave it out, and a call of it is
+// answered as that of a name that nothing has.
+//
+// Something is inside if everybody whom the actor rests on has it in scope, if
+// it is switched on, if it is theirs or everybody's, and if there are arguments
+// for which the policy does not deny it.
+type View struct {
+	d        *Door
+	actor    actor.Actor
+	switched *session.Session // the Session, if it holds anything; nil for none
+	off      map[string]bool
+}
+
+// View returns what a client can see now, in the Session of that name, or that
+// of its connection if the name is empty.
+func (d *Door) View(c *mcp.Client, name string) View {
+	v := View{d: d, actor: c.Actor}
+	if off := d.off.Load(); off != nil {
+		v.off = *off
+	}
+	if name == "" {
+		name = c.Connection
+	}
+	if name != "" && d.sessions != nil {
+		v.switched = d.sessions.Find(c.Actor.Name(), name)
+	}
+	return v
+}
+
+// Switch sets which servers and modules are off for Sessions that say nothing
+// of them. The map is not changed afterwards.
+func (d *Door) Switch(off map[string]bool) { d.off.Store(&off) }
+
+// Off reports whether a server is off for Sessions that say nothing of it.
+func (d *Door) Off(server string) bool {
+	off := d.off.Load()
+	return off != nil && (*off)[server]
+}
+
+// Session is the Session whose switches count, if it holds anything; else nil.
+func (v *View) Session() *session.Session { return v.switched }
+
+// Server reports whether anything of a server may be inside.
+func (v *View) Server(name string) bool {
+	if !v.actor.InScope(name) {
+		return false
+	}
+	if v.switched != nil {
+		if on, said := v.switched.Switched(name); said {
+			return on
+		}
+	}
+	return !v.off[name]
+}
+
+// Item reports whether an item is inside.
+func (v *View) Item(it *catalog.Item) bool {
+	if !v.Server(it.Upstream) || !v.owns(it) {
+		return false
+	}
+	if v.d.unbounded(v.actor) {
+		return true
+	}
+	s := subjectOf(it, false)
+	return !v.d.hidden(v.actor, &s)
+}
+
+// Resource reports whether a resource of a server is inside, which its lists
+// need not name.
+func (v *View) Resource(server, uri string) bool {
+	if !v.Server(server) {
+		return false
+	}
+	s := policy.Subject{Kind: policy.KindResource, Tool: uri, Upstream: server, Ref: server + ":" + uri}
+	return !v.d.hidden(v.actor, &s)
+}
+
+// Prompt reports whether a prompt of a server, by the server's own name for it,
+// is inside.
+func (v *View) Prompt(server, name string) bool {
+	if !v.Server(server) {
+		return false
+	}
+	s := policy.Subject{Kind: policy.KindPrompt, Tool: catalog.Expose(server, name), Upstream: server, Ref: server + ":" + name}
+	return !v.d.hidden(v.actor, &s)
+}
+
+// Public reports whether everybody has the same view, so that who keeps what is
+// in it may give it to others.
+func (v *View) Public() bool {
+	who := v.actor.Principal()
+	return v.d.unbounded(v.actor) && who != nil && len(who.Scopes) == 1 && who.Scopes[0] == "*"
+}
+
+// hides says why an item is outside, if it is.
+func (v *View) hides(it *catalog.Item) policy.Verdict {
+	no := func(rule, format string, args ...any) policy.Verdict {
+		return policy.Verdict{Action: policy.Deny, Rule: rule, Reason: fmt.Sprintf(format, args...)}
+	}
+	for p := range v.actor.Principals {
+		if p == nil || !p.Scopes.Allows(it.Upstream) {
+			return no("scope", "the scopes of %s do not include %s", nameOf(p), it.Upstream)
+		}
+	}
+	s := subjectOf(it, false)
+	switch {
+	case !v.Server(it.Upstream):
+		return no("switch", "%s is switched off", it.Upstream)
+	case !v.owns(it):
+		return no("owner", "it belongs to another principal")
+	}
+	for name := range v.actor.Models {
+		if !offers(v.d.agent(name).Tools, &s) {
+			return no("agent", "%s is not offered it", agentName(name))
+		}
+	}
+	if v.d.hidden(v.actor, &s) {
+		return no("policy", "no arguments are allowed")
+	}
+	return policy.Verdict{Action: policy.Allow}
+}
+
+func nameOf(p *auth.Principal) string {
+	if p == nil {
+		return "nobody"
+	}
+	return p.Name
+}
+
+// owns reports whether an item is everybody's, or that of everybody whom the
+// actor rests on.
+func (v *View) owns(it *catalog.Item) bool {
+	only := it.Handling.Only
+	if only == "" {
+		return true
+	}
+	for p := range v.actor.Principals {
+		if p == nil || p.Name != only {
+			return false
+		}
+	}
+	return true
+}
+
+// Sight is the view as the catalogue takes it.
+func (v *View) Sight() catalog.Sight { return catalog.Sight{Server: v.Server, Item: v.Item} }
+
+// Whole reports whether everything that a server offers is inside, so that its
+// lists can be passed on as they are.
+// Some of what a built-in module offers is one principal's.
+func (v *View) Whole(server string, builtin bool) bool {
+	return !builtin && v.Server(server) && v.d.unbounded(v.actor)
+}
+
+// Defines reports whether a definition is inside that a server has just given,
+// and that the catalogue may not have.
+func (v *View) Defines(snap *catalog.Snapshot, k catalog.Kind, server string, raw []byte) bool {
+	it, err := catalog.Parse(k, server, raw)
+	if err != nil {
+		return false
+	}
+	if k == catalog.Tool {
+		if known := snap.Tool(server, it.Name); known != nil {
+			it = known
+		}
+	}
+	return v.Item(it)
+}
+
+// sees reports whether what a call is about is inside.
+func (d *Door) sees(c *Call) bool {
+	v := d.View(c.Req.Client, c.Req.Session)
+	if !v.Server(c.Upstream.Name()) {
+		return false
+	}
+	if c.Item != nil {
+		return v.Item(c.Item)
+	}
+	if d.unbounded(v.actor) {
+		return true
+	}
+	s, ok := subject(c)
+	return !ok || !d.hidden(v.actor, &s)
+}
+
+// Sees reports whether a principal that came by a path, acting for itself, can
+// see a server.
+func (d *Door) Sees(path actor.Path, who *auth.Principal, server string) bool {
+	v := d.View(&mcp.Client{Actor: actor.New(path, who)}, "")
+	return v.Server(server)
+}

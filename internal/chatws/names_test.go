@@ -1,0 +1,32 @@
+package chatws
+
+import (
+	"context"
+
+	"github.com/stoahub/stoa/internal/auth"
+)
+
+// owner is the token of the hub's owner, who may approve. Without a token comes
+// whoever is at this machine, who has the same Sessions and may not.
+const owner = "owner"
+
+// names takes every other token for the name of a principal without rights.
+type names struct{}
+
+func (names) Verify(_ context.Context, token string) (*auth.Principal, error) {
+	if token == owner {
+		return auth.Owner, nil
+	}
+	return &auth.Principal{Name: token, Scopes: auth.Scopes{"*"}, Via: auth.ViaToken}, nil
+}
+
+// known is who has a name.
+func known(name string, via auth.Via) *auth.Principal {
+	switch {
+	case name != auth.LocalName:
+		return &auth.Principal{Name: name, Scopes: auth.Scopes{"*"}, Via: auth.ViaToken}
+	case via == auth.ViaOwner:
+		return auth.Owner
+	}
+	return auth.Local
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+type policyCmd struct {
+	Test policyTestCmd `cmd:"" help:"Show what the policy would decide about a call, and by which rule."`
+}
+
+type policyTestCmd struct {
+	reach
+	asJSON
+	As      string   `help:"Whose call it would be: local, or the name of a token (default: local)." placeholder:"PRINCIPAL"`
+	Agent   string   `help:"The agent whose model would make the call; chat is the chat host. Without it, the principal calls itself." placeholder:"NAME"`
+	Session string   `help:"The session it would be made in." placeholder:"NAME"`
+	Prompt  bool     `help:"The name is that of a prompt."`
+	Name    string   `arg:"" help:"Name of the tool, as in stoa tools."`
+	Args    []string `arg:"" optional:"" name:"arguments" help:"key=value pairs, or one of a JSON object, @file and - (stdin)."`
+}
+
+func (c *policyTestCmd) Help() string {
+	return `Nothing is called and nobody is asked. Examples:
+
+    stoa policy test files__write_file path=/etc/passwd
+    stoa policy test --as alice files__write_file path=notes.md
+    stoa policy test --agent writer files__delete path=notes.md
+
+The exit code is 0 if the call would be made or a person asked, and 5 if it would be refused.`
+}
+
+func (c *policyTestCmd) Run(ctx context.Context, s std) error {
+	hub, err := c.alive(ctx, "there is no policy to ask")
+	if err != nil {
+		return doing("test", c.Name, err)
+	}
+	defer hub.close()
+	var input json.RawMessage
+	if !c.Prompt { // the schema tells how to read the arguments
+		if raw, err := hub.ask(ctx, http.MethodGet, "/api/v1/tools/"+url.PathEscape(c.Name), nil, nil); err == nil {
+			input = wire.Get(raw, "inputSchema")
+		}
+	}
+	args, err := arguments(c.Args, newShape(input), s.in)
+	if err != nil {
+		return err
+	}
+	question := map[string]any{"principal": c.As, "session": c.Session, "args": json.RawMessage(args)}
+	if question["tool"] = c.Name; c.Prompt {
+		question["tool"], question["prompt"] = "", c.Name
+	}
+	if c.Agent != "" {
+		question["agent"] = c.Agent
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return fmt.Errorf("test the policy: %w", err)
+	}
+	raw, err := hub.ask(ctx, http.MethodPost, "/api/v1/policy/test", nil, body)
+	if err != nil {
+		return doing("test", c.Name, err)
+	}
+	if c.JSON {
+		return s.json(json.RawMessage(raw))
+	}
+	return c.show(s, raw)
+}
+
+// decisions are what the actions of a policy mean.
+var decisions = map[string]string{"allow": "allowed", "ask": "a person is asked", "deny": "denied"}
+
+func (c *policyTestCmd) show(s std, raw []byte) error {
+	var a struct {
+		Principal, Agent, Name, Action, Rule, Reason string
+		Visible                                      bool
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return fmt.Errorf("test the policy: %w", err)
+	}
+	caller := a.Principal
+	if a.Agent != "" {
+		caller += " by the model of " + a.Agent
+	}
+	text := fmt.Sprintf("%s, called by %s: %s\nrule:   %s\nreason: %s", a.Name, caller, decisions[a.Action], a.Rule, a.Reason)
+	if !a.Visible {
+		text += "\n" + a.Name + " is not listed for this caller; a call is answered as if it did not exist"
+	}
+	if err := s.text(text); err != nil {
+		return err
+	}
+	if a.Action == "deny" {
+		return &failure{err: errSilent, code: exitDenied}
+	}
+	return nil
+}
