@@ -54,6 +54,7 @@ export function Approval({ approval: a, decide, whose }) {
     <h3>Allow <span class="mono">${a.tool || a.kind}</span>? <${Left} until=${a.expires} /></h3>
     ${whose ? html`<p class="soft">For ${a.principal}${a.session ? ` in ${a.session}` : ''}</p>` : null}
     ${a.reason ? html`<p>${a.reason}</p>` : null}
+    ${a.through?.length ? html`<p class="soft">Through ${a.through.join(', then ')}</p>` : null}
     ${a.client && !(whose && a.client === a.principal) ? html`<p class="soft">Asked by ${a.client}</p>` : null}
     ${
       edited === null

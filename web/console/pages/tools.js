@@ -39,7 +39,7 @@ function columns(short) {
       /** @type {any} */ r,
     ) => html`<div class="mono">${r.name}</div>${short || !r.description ? null : html`<div class="soft clip">
       ${r.title ? r.title + ': ' : ''}${r.description}
-      </div>`}${r.off ? html`<${Badge} kind="warn">off<//>` : null}${r.stale ? html`<${Badge}
+      </div>`}${r.stale ? html`<${Badge}
       kind="warn">not connected<//>` : null}
     ${r.breaker ? html`<${Badge} kind="bad">breaker ${r.breaker}<//>` : null}`,
   };

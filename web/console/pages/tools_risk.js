@@ -8,9 +8,9 @@ export function Risk({ is }) {
   return html`<${Badge} kind=${kind}>${is}<//>`;
 }
 
-/** What the policy does with calls of a tool. @param {{policy: {action: string, reason?: string}}} props */
+/** What the policy does with calls of a tool. @param {{policy: {action: string, reason?: string, rule?: string}}} props */
 export function Policy({ policy }) {
   if (policy.action === 'allow') return null;
-  return html` <span title=${policy.reason}><${Badge} kind=${policy.action === 'deny' ? 'bad' : 'warn'}>
+  return html` <span title=${policy.reason + (policy.rule ? ` (${policy.rule})` : '')}><${Badge} kind=${policy.action === 'deny' ? 'bad' : 'warn'}>
     ${policy.action === 'deny' ? 'denied' : 'asks'}<//></span>`;
 }

@@ -9,6 +9,7 @@ import { check, blank } from '../lib/schema.js';
 import { Calls, Commands, remember, path } from './tools_calls.js';
 import { Shown, good } from './tools_result.js';
 import { Risk, Policy } from './tools_risk.js';
+import { MayCall } from './tools_policy.js';
 
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Run({ name, query }) {
@@ -18,7 +19,7 @@ export function Run({ name, query }) {
     <${Policy} policy=${tool.policy} /> <span class="soft">
     ${tool.upstream} · ${many(tool.calls, 'call')}${tool.calls ? `, ${tool.failed} failed, about ${took(tool.mean_us)}` : ''}</span></p>
     ${tool.description ? html`<${Scroll} class="description" label="Description">${tool.description}<//>` : null}
-    ${tool.policy.action !== 'allow' ? html`<p class="soft">${tool.policy.reason}</p>` : null}
+    ${tool.policy.action !== 'allow' ? html`<p class="soft">${tool.policy.reason} (${tool.policy.rule})</p>` : null}
     ${tool.notes?.length ? html`<p><${Badge} kind="warn">odd<//> ${tool.notes.join('; ')}</p>` : null}
     <${Panel} tool=${tool} query=${query} called=${again} /><details><summary>Definition</summary><${Json} value=${tool} />
     </details>`;
@@ -143,7 +144,7 @@ function Panel({ tool, query, called }) {
       ${args.broken ? 'no JSON yet' : problems.length ? `${problems.length} ${problems.length === 1 ? 'thing is' : 'things are'} not as the tool wants it` : 'Ctrl+Enter runs it'}
       </span></div></form>
     <${Trouble} error=${failure} />${result ? html`<${Shown} result=${result} />` : null}
-    <${Commands} call=${call} /><${Calls} call=${call} onLoad=${load} />`;
+    <${MayCall} tool=${tool.name} args=${call.args} /><${Commands} call=${call} /><${Calls} call=${call} onLoad=${load} />`;
 }
 
 /**
