@@ -1,0 +1,9 @@
+// Package blackbox holds the tests of who may do what, by the program alone:
+// they start the binary, speak HTTP, WebSocket and stdio to it, and look at
+// what its servers were really asked to do. Nothing of the hub is imported.
+//
+// STOA_BIN names the binary to test; without it one is built from this tree.
+// Each test fails with the binary of commit d6a0795, whose review found what
+// they are about (A1, A2, A3, A8 and A12 of the findings), so that they also
+// tell whether a binary of unknown age is safe.
+package blackbox

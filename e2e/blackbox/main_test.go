@@ -1,0 +1,58 @@
+package blackbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// repository is the module's root as seen from the folder of this package.
+const repository = "../.."
+
+func TestMain(m *testing.M) {
+	if os.Getenv(ledgerVariable) != "" {
+		os.Exit(serveStdio())
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir, err := artefacts(); err == nil {
+			os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+var artefacts = sync.OnceValues(func() (string, error) {
+	return os.MkdirTemp("", "stoa-blackbox-")
+})
+
+// binary is the program under test.
+var binary = sync.OnceValues(func() (string, error) {
+	if named := os.Getenv("STOA_BIN"); named != "" {
+		return filepath.Abs(named)
+	}
+	dir, err := artefacts()
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(dir, "stoa")
+	cmd := exec.Command("go", "build", "-o", out, ".")
+	cmd.Dir = repository
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, said)
+	}
+	return out, nil
+})
+
+func stoa(t testing.TB) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

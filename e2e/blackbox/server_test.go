@@ -1,0 +1,204 @@
+package blackbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// ledgerVariable makes the test binary an MCP server, and names the file in
+	// which it notes each call.
+	ledgerVariable = "BLACKBOX_LEDGER"
+	// loudVariable makes that server print its environment to stderr.
+	loudVariable = "BLACKBOX_LOUD"
+)
+
+// entry is one line of a ledger: a request that reached the server.
+type entry struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
+}
+
+// ledger is the file of a server's calls. It outlives the server and the hub.
+type ledger string
+
+func (l ledger) entries(t testing.TB) []entry {
+	t.Helper()
+	text, err := os.ReadFile(string(l))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var all []entry
+	for line := range strings.Lines(string(text)) {
+		var e entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("ledger: %v: %q", err, line)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// count is how often a tool was called.
+func (l ledger) count(t testing.TB, tool string) int {
+	t.Helper()
+	n := 0
+	for _, e := range l.entries(t) {
+		if e.Tool == tool {
+			n++
+		}
+	}
+	return n
+}
+
+// want fails the test unless the tool was called so often.
+func (l ledger) want(t testing.TB, tool string, n int) {
+	t.Helper()
+	if got := l.count(t, tool); got != n {
+		t.Errorf("the server was asked for %s %d times, want %d", tool, got, n)
+	}
+}
+
+// toolList is what every server has: two tools that say nothing about
+// themselves, and therefore count as destructive, and two that are read-only.
+// wait and press answer once a file exists, so that a test can act in the
+// middle of a call.
+const toolList = `{"tools":[
+{"name":"write","description":"Write a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path"]}},
+{"name":"read","description":"Read a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},"annotations":{"readOnlyHint":true}},
+{"name":"press","description":"Press until a file is there.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}},
+{"name":"wait","description":"Wait for a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},"annotations":{"readOnlyHint":true}}]}`
+
+// serveStdio is a small MCP server of the legacy era.
+func serveStdio() int {
+	if os.Getenv(loudVariable) != "" {
+		for _, variable := range os.Environ() {
+			fmt.Fprintln(os.Stderr, "environment:", variable)
+		}
+	}
+	var mu sync.Mutex
+	answer := func(id json.RawMessage, member, value string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%q:%s}`+"\n", id, member, value)
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 16<<20)
+	for in.Scan() {
+		var request struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(in.Bytes(), &request) != nil || request.ID == nil {
+			continue // a notification asks for nothing
+		}
+		if request.Method == "tools/call" { // a call that waits must not hold up a list
+			go func() { answer(request.ID, "result", perform(request.Params.Name, request.Params.Arguments)) }()
+			continue
+		}
+		if result, known := replies[request.Method]; known {
+			if request.Method == "completion/complete" {
+				note("complete", nil)
+			}
+			answer(request.ID, "result", strings.ReplaceAll(result, "\n", ""))
+			continue
+		}
+		answer(request.ID, "error", fmt.Sprintf(`{"code":-32601,"message":"no method %s"}`, request.Method))
+	}
+	return 0
+}
+
+// replies are the results of what needs no thought.
+var replies = map[string]string{
+	"initialize":          `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"completions":{}},"serverInfo":{"name":"blackbox","version":"1"}}`,
+	"ping":                `{}`,
+	"tools/list":          toolList,
+	"prompts/list":        `{"prompts":[{"name":"greet","arguments":[{"name":"who"}]}]}`,
+	"prompts/get":         `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`,
+	"completion/complete": `{"completion":{"values":["alice"]}}`,
+}
+
+// note writes a call into the ledger. An append of one short line is whole,
+// whatever becomes of the process.
+func note(tool string, args json.RawMessage) {
+	line, err := json.Marshal(entry{Tool: tool, Args: args})
+	if err == nil {
+		var f *os.File
+		if f, err = os.OpenFile(os.Getenv(ledgerVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			_, err = f.Write(append(line, '\n'))
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ledger:", err)
+		os.Exit(2)
+	}
+}
+
+func perform(tool string, raw json.RawMessage) string {
+	note(tool, raw)
+	var args struct{ Path, Text string }
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return said(err.Error(), true)
+	}
+	switch tool {
+	case "write":
+		if err := os.WriteFile(args.Path, []byte(args.Text), 0o600); err != nil {
+			return said(err.Error(), true)
+		}
+		return said("written", false)
+	case "wait", "press":
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for hub := os.Getppid(); !exists(args.Path); <-tick.C {
+			if os.Getppid() != hub {
+				os.Exit(1) // the hub was killed, and nobody waits for the answer
+			}
+		}
+		return said("it is there", false)
+	case "read":
+		return said("some text", false)
+	}
+	return said("no tool "+tool, true)
+}
+
+func said(text string, isError bool) string {
+	b, err := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}, "isError": isError})
+	if err != nil {
+		return `{"content":[]}`
+	}
+	return string(b)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// upstream is the entry of such a server in a config, and its ledger.
+func upstream(t testing.TB, env ...string) (map[string]any, ledger) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger(t.TempDir() + "/ledger")
+	variables := map[string]string{ledgerVariable: string(l)}
+	for pair := range slices.Chunk(env, 2) {
+		variables[pair[0]] = pair[1]
+	}
+	return map[string]any{"command": self, "args": []string{"-test.run=^$"}, "env": variables}, l
+}
