@@ -31,7 +31,7 @@ const rounds = time.Hour
 type continuation struct {
 	State     []byte         `json:"s,omitempty"` // the upstream's own, raw
 	Used      []session.Used `json:"v"`
-	Approved  string         `json:"a,omitempty"` // the name of an approval that was given and not used up
+	Approved  string         `json:"n,omitempty"` // the name of an approval that was given and not used up
 	Boot      string         `json:"b,omitempty"` // the start of the hub that it was given to
 	Tag       string         `json:"w,omitempty"` // of the actor
 	Edited    []byte         `json:"x,omitempty"` // the arguments in place of the client's

@@ -195,7 +195,7 @@ func other(e *chat.Event) outgoing {
 	rest.Opaque = nil // the provider's, and of no use to anybody else
 	if e.Input != nil {
 		in := *e.Input
-		in.Principal, in.Session = "", "" // the client's own
+		in.Principal, in.Session, in.Actor = "", "", nil // the client's own
 		rest.Input = &in
 	}
 	b, err := plain(&rest)

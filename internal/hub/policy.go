@@ -36,7 +36,7 @@ func hubRules(cfg *config.Config) *policy.Set {
 // modelRules is what a config says of the calls of the hub's own models.
 type modelRules struct {
 	cfg *config.Config // that it was read from
-	own call.Agent     // of the chat host, and of models that nobody knows
+	own call.Agent     // of the chat host, and of records that do not say whose model it was
 	by  map[string]call.Agent
 }
 
@@ -49,10 +49,15 @@ func (h *Hub) agentRules(name string) call.Agent {
 		m = readModelRules(cfg)
 		h.modelRules.Store(m)
 	}
+	if name == "" {
+		return m.own
+	}
 	if a, ok := m.by[strings.ToLower(name)]; ok {
 		return a
 	}
-	return m.own
+	// An agent that was taken out of the config, and whose work is taken up: what
+	// it was to use is not known any more, so it is nothing.
+	return call.Agent{Rules: m.own.Rules, Tools: [][]string{{nobody}}}
 }
 
 func readModelRules(cfg *config.Config) *modelRules {

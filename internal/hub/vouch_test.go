@@ -4,10 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // What a server says of its tools counts for those that it had when it was
@@ -100,5 +105,22 @@ func TestAPIPolicyTest(t *testing.T) {
 	}
 	if a := ann.do("POST", "/api/v1/policy/test", `{"tool":"up__wipe"}`); a.Status != 404 {
 		t.Errorf("what she cannot see: %d %s", a.Status, a.Body)
+	}
+}
+
+// The model of an agent that is not in the config any more may use nothing:
+// what was begun for it is taken up with no more rights than it had.
+func TestModelOfNoAgent(t *testing.T) {
+	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules())
+	waitTools(t, h)
+	for agent, want := range map[string]string{"": "true", "crud": "true", "gone": ""} {
+		by := actor.New(actor.Chat, auth.Local).By(actor.ByModel(agent))
+		params := []byte(hubtest.ToolParams("up__look", `{"x":1}`))
+		resp, err := h.Stateful("s").Handle(t.Context(), &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Stream: mcp.Discard,
+			Client: &mcp.Client{Era: mcp.Legacy, Version: mcp.LegacyVersion, Actor: by}})
+		if ran := err == nil && strings.Contains(string(resp.Result), `{\"x\":1}`); ran != (want != "") || !ran && !fault.Is(err, fault.UnknownTool) {
+			t.Errorf("%q: %s, %v", agent, resp.Result, err)
+		}
+		resp.Release()
 	}
 }
