@@ -234,3 +234,23 @@ func compact(t *testing.T, text string) string {
 }
 
 func sameJSON(t *testing.T, a, b string) bool { return compact(t, a) == compact(t, b) }
+
+// TestConsoleWhoMayCall asks on the page of a tool what would become of a call by
+// others, and is told which rule says so.
+func TestConsoleWhoMayCall(t *testing.T) {
+	t.Parallel()
+	set := tools(t)
+	chromium(t)
+	_, h, _ := consoleTools(t, set)
+	c := openConsole(t, h, "tools/shop__order")
+	c.click(t, `[data-testid=may-call] summary`)
+	c.click(t, `[data-testid=may-call] button`)
+	c.until(t, `document.querySelector('[data-testid=may-call-answer]')?.textContent.includes('allowed')`)
+	c.write(t, `[data-testid=may-call] input[placeholder=none]`, "chat")
+	c.click(t, `[data-testid=may-call] button`)
+	c.until(t, `document.querySelector('[data-testid=may-call-answer]')?.textContent.includes('Rule: read-only')`)
+	c.picture(t, "tool-who-may-call")
+	c.write(t, `[data-testid=may-call] input[placeholder=none]`, "nobody")
+	c.click(t, `[data-testid=may-call] button`)
+	c.until(t, `document.querySelector('[data-testid=may-call]').textContent.includes('there is no agent of that name')`)
+}

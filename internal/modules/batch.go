@@ -30,7 +30,7 @@ const (
 // itself, so that each is checked, queued and counted.
 func batch(run func(context.Context, *mcp.Request) (mcp.Response, error)) Tool {
 	return Tool{
-		Name: BatchName, Title: "Call several tools",
+		Name: BatchName, Title: "Call several tools", Destructive: true, // whatever it calls may be
 		Description: "Run several independent tool calls at once. The results come in the order of the calls; one that fails does not stop the others.",
 		Input: fmt.Sprintf(`{"type":"object","required":["calls"],"additionalProperties":false,"properties":{
 			"calls":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["tool"],"additionalProperties":false,"properties":{

@@ -26,7 +26,7 @@ func Task(tasks *call.Tasks, tool func(context.Context, *mcp.Request) (*call.Cal
 	m := taskModule{tasks, tool}
 	const idArg = `"task":{"type":"string","description":"The id that task_start answered with."}`
 	return New(TaskName, "A tool that takes long can be run by task_start, which answers at once; task_status and task_result tell what became of it, also after the connection was lost.", nil,
-		Tool{Name: "task_start", Title: "Start a task", Run: m.start,
+		Tool{Name: "task_start", Title: "Start a task", Run: m.start, Destructive: true, // whatever it calls may be
 			Description: "Call a tool in the background and answer at once with the id of a task. The task outlives this connection and restarts of the hub. The tool cannot ask for input.",
 			Input: `{"type":"object","required":["tool"],"additionalProperties":false,"properties":{
 				"tool":{"type":"string","description":"The name of a tool, as it is listed."},
