@@ -68,8 +68,11 @@ func (v *View) Server(name string) bool {
 }
 
 // Item reports whether an item is inside.
-func (v *View) Item(it *catalog.Item) bool {
-	if !v.Server(it.Upstream) || !v.owns(it) {
+func (v *View) Item(it *catalog.Item) bool { return v.Server(it.Upstream) && v.Offered(it) }
+
+// Offered reports whether an item would be inside if its server was switched on.
+func (v *View) Offered(it *catalog.Item) bool {
+	if !v.actor.InScope(it.Upstream) || !v.owns(it) {
 		return false
 	}
 	if v.d.unbounded(v.actor) {

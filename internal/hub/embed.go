@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
@@ -84,7 +85,10 @@ func (h *Hub) AddModule(name string, m mcp.Handler) (*upstream.Upstream, error) 
 }
 
 // Tools is what can be called now.
-func (h *Hub) Tools() []*catalog.Item { return h.cat.Now().Items(catalog.Tool) }
+func (h *Hub) Tools() []*catalog.Item {
+	view := h.door.View(libraryRequest().Client, "")
+	return slices.DeleteFunc(slices.Clone(h.cat.Now().Items(catalog.Tool)), func(it *catalog.Item) bool { return !view.Item(it) })
+}
 
 // RemoveTools takes tools out until their upstream's list is read again.
 func (h *Hub) RemoveTools(match func(*catalog.Item) bool) int { return h.cat.RemoveTools(match) }

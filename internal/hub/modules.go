@@ -144,7 +144,7 @@ func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
 	failed := maps.Clone(h.built.failed)
 	h.mu.Unlock()
 	var out []modules.Switchable
-	snap := h.cat.Now()
+	snap, view := h.cat.Now(), h.door.View(c, "")
 	for _, u := range h.pool.All() {
 		if !c.Actor.InScope(u.Name()) || u.Unlisted() {
 			continue
@@ -153,7 +153,8 @@ func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
 		if u.Builtin() {
 			kind = "module"
 		}
-		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.door.Off(u.Name()), Tools: len(snap.BySource(u.Name()))})
+		tools := slices.DeleteFunc(snap.BySource(u.Name()), func(it *catalog.Item) bool { return !view.Offered(it) })
+		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.door.Off(u.Name()), Tools: len(tools)})
 		delete(failed, u.Name())
 	}
 	for name, why := range failed {
