@@ -15,7 +15,7 @@ export STOA_ARTIFACTS ?= $(CURDIR)/artifacts
 
 # Go says 0 where there is no C compiler, and the race detector needs one.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-TIMEOUT ?= 23m
+TIMEOUT ?= 40m
 FUZZTIME ?= 100000x
 SOAKTIME ?= 20000000x
 BENCHCOUNT ?= 1
