@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -52,7 +55,8 @@ connect();
 </script>`
 
 // TestBrowserChat talks with the hub in a real page, which has the built-in model use the published filesystem server:
-// what the page shows and what is on disk is what was said. A write waits until the person at the page has allowed it.
+// what the page shows and what is on disk is what was said. A write waits until the owner has allowed it: a page that came
+// without a token is shown the question, and cannot answer.
 func TestBrowserChat(t *testing.T) {
 	set, s := tools(t), newSite(t)
 	chromium(t)
@@ -81,6 +85,7 @@ func TestBrowserChat(t *testing.T) {
 		p.do(t, chromedp.Click(chromedp.CSS("#say button")))
 	}
 	ended := func(n string) { t.Helper(); p.run(t, waitUntil(`window.turns === `+n)) }
+	decide := h.owner(t)
 
 	path, text := filepath.Join(folder, "note.txt"), "πάντα ῥεῖ, \"quoted\" and <b>plain</b>"
 	say("files__write_file", map[string]any{"path": path, "content": text})
@@ -92,19 +97,24 @@ func TestBrowserChat(t *testing.T) {
 		t.Error("it was written before anybody allowed it")
 	}
 	p.do(t, chromedp.Click(chromedp.CSS("#yes")))
+	p.run(t, waitUntil(`document.getElementById('log').textContent.includes('may not answer approvals')`))
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a page without a token has allowed it")
+	}
+	decide(`{"decision":"approve"}`)
 	ended("1")
 	if got, err := os.ReadFile(path); err != nil || string(got) != text {
 		t.Errorf("on disk: %q, %v", got, err)
 	}
 	say("files__read_text_file", map[string]any{"path": path})
 	ended("2")
-	if log := shown(); !strings.Contains(log, text) || !strings.Contains(log, "<complete files__read_text_file ok>") || strings.Contains(log, "<error") {
+	if log := shown(); !strings.Contains(log, text) || !strings.Contains(log, "<complete files__read_text_file ok>") || strings.Count(log, "<error") != 1 {
 		t.Errorf("the page shows %s", log)
 	}
 	other := filepath.Join(folder, "other.txt")
 	say("files__write_file", map[string]any{"path": other, "content": "no"})
 	p.run(t, waitUntil(`!document.getElementById('ask').hidden`))
-	p.do(t, chromedp.Click(chromedp.CSS("#no")))
+	decide(`{"decision":"deny","reason":"not that file"}`)
 	ended("3")
 	if _, err := os.Stat(other); err == nil || !strings.Contains(shown(), "not that file") {
 		t.Errorf("after a denial (%v) the page shows %s", err, shown())
@@ -127,4 +137,47 @@ func offers(h hub, tool string) bool {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return err == nil && strings.Contains(string(b), `"`+tool+`"`)
+}
+
+// owner is there to be asked until the test ends, and returns what answers the question that waits.
+func (h hub) owner(t *testing.T) (decide func(body string)) {
+	t.Helper()
+	token := ownToken(t, h)
+	ask := func(ctx context.Context, verb, path, body string) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, verb, "http://"+h.address+"/api/v1/approvals"+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		return io.ReadAll(resp.Body)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var there sync.WaitGroup
+	there.Go(func() {
+		var page struct{ Next uint64 }
+		for ctx.Err() == nil { // who waits for what comes next is there
+			raw, err := ask(ctx, http.MethodGet, fmt.Sprintf("?wait=20s&after=%d", page.Next), "")
+			if err != nil || json.Unmarshal(raw, &page) != nil {
+				return // the test is over, or fails by what it waits for
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); there.Wait() })
+	return func(body string) {
+		t.Helper()
+		var page struct{ Approvals []struct{ ID string } }
+		await.Until(t, "a question waits", func() bool {
+			raw, err := ask(ctx, http.MethodGet, "", "")
+			return err == nil && json.Unmarshal(raw, &page) == nil && len(page.Approvals) == 1
+		})
+		if raw, err := ask(ctx, http.MethodPost, "/"+page.Approvals[0].ID, body); err != nil || strings.Contains(string(raw), `"error"`) {
+			t.Fatalf("decide: %s, %v", raw, err)
+		}
+	}
 }
