@@ -111,7 +111,8 @@ func TestConsoleServers(t *testing.T) {
 		c.api(t, "POST", "/api/tools/up__grow", "{}")
 		return strings.Contains(string(c.api(t, "GET", "/api/v1/servers/up", "")), `"what":"added"`)
 	})
-	c.until(t, `document.querySelector('[data-testid="change"] .diff .come')?.innerText && document.querySelector('[data-testid="change"]').innerText.includes('extra_')`)
+	// The one that is open may be another.
+	c.until(t, `[...document.querySelectorAll('[data-testid="change"]')].some((e) => e.querySelector('.diff .come')?.textContent && e.textContent.includes('extra_'))`)
 	c.until(t, `/connected/.test(document.querySelector('[data-testid="states"]')?.textContent)`)
 
 	// One that comes back with other tools: what is new, what is gone, and which line of a definition is another.
