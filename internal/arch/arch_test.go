@@ -137,7 +137,7 @@ var inside = map[string][]string{
 	// upstream knows of.
 	"internal/upstream": {"internal/catalog", "internal/task"},
 
-	// Who asks is part of a request: an actor, which is a principal and those who
+	// The caller is part of a request: an actor, which is a principal and those who
 	// act for it.
 	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
 	"internal/actor":    {"internal/auth"},

@@ -30,7 +30,7 @@ const (
 	ViaToken    Via = "token"    // by a token that the owner made
 )
 
-// Local is who asks on loopback without a token. Sessions, values and published
+// Local is a caller on loopback without a token. Sessions, values and published
 // plans are the owner's; the owner's rights are not.
 var Local = &Principal{Name: LocalName, Scopes: Scopes{"*"}, Via: ViaLoopback}
 

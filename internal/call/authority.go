@@ -283,7 +283,7 @@ func (d *Door) approval(c *mcp.Client, s *policy.Subject, v policy.Verdict) poli
 	return a
 }
 
-// Question is what a person is told of who wants something.
+// Question says who wants something, for the person who is asked.
 func Question(by actor.Actor) policy.Approval {
 	a := policy.Approval{Principal: by.Name(), Through: through(by)}
 	if name, ok := by.LastModel(); ok {
