@@ -64,6 +64,13 @@ func TestConsoleToolForm(t *testing.T) {
 	_, h, _ := consoleTools(t, set)
 	c := openConsole(t, h, "tools")
 
+	// What is typed stays when the page is drawn again before it was taken in.
+	if got := c.run(t, `const e = document.querySelector('[data-testid=filter]'); e.value = 'shop';
+		e.dispatchEvent(new Event('input', {bubbles: true}));
+		for (let i = 0; i < 3; i++) { dispatchEvent(new PopStateEvent('popstate')); await new Promise((r) => setTimeout(r)); }
+		return e.value`); got != `"shop"` {
+		t.Errorf("of the filter %s is left", got)
+	}
 	// By keys: the row of the tool is reached and opened with Enter.
 	c.write(t, by("filter"), "shop order")
 	c.until(t, `document.querySelectorAll('main tbody tr').length === 1`)

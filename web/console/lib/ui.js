@@ -192,14 +192,24 @@ export function useSeen() {
   return seen;
 }
 
-/** A field to search with; says what is in it a moment after the last key. @param {any} props */
+/**
+ * A field to search with; says what is in it a moment after the last key. Until then the page may be drawn again, with
+ * the value of before; what was typed stays.
+ * @param {any} props
+ */
 export function Search({ value, onChange, label = 'Search', ...rest }) {
   const timer = useRef(/** @type {any} */ (null));
-  return html`<input type="search" aria-label=${label} placeholder=${label} value=${value}
+  const [typed, setTyped] = useState(/** @type {string|null} */ (null));
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return html`<input type="search" aria-label=${label} placeholder=${label} value=${typed ?? value}
     onInput=${(/** @type {any} */ e) => {
       const v = e.target.value;
+      setTyped(v);
       clearTimeout(timer.current);
-      timer.current = setTimeout(() => onChange(v), 150);
+      timer.current = setTimeout(() => {
+        setTyped(null);
+        onChange(v);
+      }, 150);
     }} ...${rest} />`;
 }
 
