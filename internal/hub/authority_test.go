@@ -40,8 +40,13 @@ type house struct {
 	n     atomic.Int64
 }
 
-// annsServers are what ann's token is for: all but far.
-var annsServers = auth.Scopes{"up", "off", "agent", "clerk", "context", "plan", "task", "stoa"}
+// samplers are servers whose tool asks for the answer of a model: for one the
+// policy allows that, for one a person is asked, for one it is denied, one is
+// out of the scopes of ann's token, and one is switched off.
+var samplers = []string{"helped", "shy", "alone", "remote", "asleep"}
+
+// annsServers are what ann's token is for: all but far and remote.
+var annsServers = auth.Scopes{"up", "off", "agent", "helped", "shy", "alone", "asleep", "clerk", "context", "plan", "task", "stoa"}
 
 func openHouse(t *testing.T) *house {
 	t.Helper()
@@ -52,6 +57,11 @@ func openHouse(t *testing.T) *house {
 	}
 	for _, name := range []string{"up", "far", "off", "agent"} {
 		x.peers[name] = peer.Serve(t, peer.Spec{Name: name, Tools: []peer.Tool{tool("ok"), tool("gated"), tool("banned")}})
+	}
+	sampling := tool("ok")
+	sampling.Behaviour = peer.Behaviour{Kind: peer.Sample}
+	for _, name := range samplers {
+		x.peers[name] = peer.Serve(t, peer.Spec{Name: name, Tools: []peer.Tool{sampling}})
 	}
 	data := t.TempDir()
 	tokens, err := auth.OpenTokens(hub.TokensFile(data, ""))
@@ -70,10 +80,15 @@ func openHouse(t *testing.T) *house {
 			s.Config.Policy.Rules.Rules = []config.Rule{
 				{Tools: []string{"up:gated"}, Action: "ask", Reason: "it is gated"},
 				{Tools: []string{"up:banned"}, Action: "deny", Reason: "it is banned"},
+				{Tools: []string{"helped:sampling", "remote:sampling"}, Action: "allow"},
+				{Tools: []string{"alone:sampling"}, Action: "deny", Reason: "it has to think for itself"},
+			}
+			for _, name := range samplers {
+				hubtest.HTTP(name, x.peers[name].URL, byHost)(s)
 			}
 			s.Config.Agents = append(s.Config.Agents, config.Agent{Name: "clerk", Title: "clerk", Listed: true})
 		})
-	for _, server := range []string{"up", "far", "off"} {
+	for _, server := range slices.Concat([]string{"up", "far", "off"}, samplers) {
 		await.Until(t, "the tools of "+server+" are read", func() bool { return status(t, x.Hub, server).Tools > 0 })
 	}
 	body := fmt.Sprintf(`{"name":"agent","url":%q}`, x.peers["agent"].URL)
@@ -81,8 +96,10 @@ func openHouse(t *testing.T) *house {
 		t.Fatalf("register: %d %s", status, raw)
 	}
 	await.Until(t, "the agent's tools are read", func() bool { return status(t, x.Hub, "agent").Tools > 0 })
-	if status, raw := x.do(http.MethodPut, "/api/v1/modules/off", `{"on":false}`, x.Token); status != http.StatusOK {
-		t.Fatalf("switch off: %d %s", status, raw)
+	for _, name := range []string{"off", "asleep"} {
+		if status, raw := x.do(http.MethodPut, "/api/v1/modules/"+name, `{"on":false}`, x.Token); status != http.StatusOK {
+			t.Fatalf("switch off: %d %s", status, raw)
+		}
 	}
 	x.chain = x.called()
 	return x
@@ -299,7 +316,7 @@ var wraps = map[string]func(server, tool, args string) (string, string, string){
 // What happens at the server is what counts, then what the caller is told.
 func TestAuthority(t *testing.T) {
 	x := openHouse(t)
-	paths, kinds := map[actor.Path]bool{actor.Hub: true}, map[actor.Kind]bool{actor.Sampling: true} // TestSampling* are about that
+	paths, kinds := map[actor.Path]bool{actor.Hub: true}, map[actor.Kind]bool{actor.Sampling: true} // the samplers bring it in every row
 	for _, w := range ways {
 		paths[w.path] = true
 		for _, k := range w.kinds {
@@ -325,9 +342,15 @@ func TestAuthority(t *testing.T) {
 				"denied":       {"up", "banned", "unknown"},
 				"out of scope": {"far", "ok", "unknown"},
 				"switched off": {"off", "ok", "unknown"},
+
+				"sampling allowed":      {"helped", "ok", "answered"},
+				"sampling ask":          {"shy", "ok", "asked"},
+				"sampling denied":       {"alone", "ok", "refused"},
+				"sampling out of scope": {"remote", "ok", "unknown"},
+				"sampling switched off": {"asleep", "ok", "unknown"},
 			} {
-				if right == "out of scope" && w.local {
-					c.want = "ran" // nothing is
+				if far := map[string]string{"out of scope": "ran", "sampling out of scope": "answered"}[right]; w.local && far != "" {
+					c.want = far // nothing is out of the scope of who is at this machine
 				}
 				t.Run(title+"/"+depth+"/"+right, func(t *testing.T) {
 					in := house{Hub: x.Hub, t: t, ann: x.ann, token: x.token, peers: x.peers, chain: x.chain}
@@ -350,8 +373,12 @@ func (x *house) verdict(w way, wrap func(string, string, string) (string, string
 	})
 	got := "unclear"
 	low := strings.ToLower(answer)
-	switch {
-	case ran:
+	switch sampler := slices.Contains(samplers, server); {
+	case sampler && strings.Contains(answer, "You said"):
+		got = "answered"
+	case sampler && strings.Contains(answer, "think for itself"):
+		got = "refused"
+	case ran && !sampler:
 		got = "ran"
 	case strings.Contains(low, "nobody is there to be asked"):
 		got = "asked"
