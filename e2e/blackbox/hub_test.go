@@ -253,7 +253,7 @@ func (h *hub) try(method, path, token string, header http.Header, body any) (rep
 		return reply{}, err
 	}
 	maps.Copy(request.Header, header)
-	if body != nil {
+	if body != nil && request.Header.Get("Content-Type") == "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if request.Header.Get("Accept") == "" {

@@ -20,7 +20,7 @@ type Handler func(w http.ResponseWriter, r *http.Request, who *Principal)
 type Options struct {
 	Loopback bool             // the listener is reached from this machine only; a request without a token may then be that of Local
 	Hosts    []string         // values of Host to allow besides loopback ones, each host or host:port
-	Origins  []string         // origins to allow besides loopback ones and the hub's own, each scheme://host[:port]
+	Origins  []string         // origins to allow besides the hub's own, each scheme://host[:port]
 	Verifier Verifier         // finds out whose a token is; nil means that no token is valid
 	Cookie   string           // the cookie in which the hub's own pages bring a token; empty means none
 	Logger   *slog.Logger     // nil means none
@@ -75,7 +75,7 @@ func (g *Guard) Accept(h Handler) http.Handler { return g.handler(false, h) }
 // Public checks Host and Origin only, for what everybody may see.
 func (g *Guard) Public(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := g.sites.check(r); f != nil {
+		if f := g.sites.checkPublic(r); f != nil {
 			g.say(w, f, f.Status(false))
 			return
 		}
@@ -94,6 +94,10 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 			return
 		}
 		if g.share(w, r) {
+			return
+		}
+		if f := plainPost(r); f != nil {
+			g.say(w, f, f.Status(false))
 			return
 		}
 		who, token := g.identify(w, r, require)

@@ -27,6 +27,7 @@ func whoami(w http.ResponseWriter, _ *http.Request, who *Principal) { fmt.Fprint
 func ask(h http.Handler, host string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", "/mcp", strings.NewReader("{}"))
 	r.Host = host
+	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
@@ -64,7 +65,8 @@ func TestGuardHostAndOrigin(t *testing.T) {
 		{"evil.com", "", false}, {"evil.com:8080", "", false}, {"localhost.evil.com", "", false}, {"127.0.0.1.evil.com", "", false}, {"10.0.0.1", "", false},
 		{"192.168.1.1:80", "", false}, {"[::2]", "", false}, {"::1", "", false}, {"", "", false}, {"localhost:", "", false}, {"localhost:x", "", false}, {"localhost@evil.com", "", false},
 		{"localhost evil", "", false}, {"[::1", "", false}, {"[localhost]", "", false}, {"1.", "", false}, {"0x7f.1", "", false},
-		{"localhost:1", "http://localhost:3000", true}, {"localhost:1", "https://127.0.0.1", true}, {"localhost:1", "http://[::1]:5", true},
+		{"localhost:1", "http://localhost:3000", false}, {"localhost:1", "https://127.0.0.1", false}, {"localhost:1", "http://[::1]:5", false},
+		{"localhost:1", "http://localhost:1", true}, {"127.0.0.1:1", "http://localhost:1", false}, {"[::1]:5", "http://[::1]:5", true}, {"localhost", "http://localhost", true},
 		{"hub.local:1", "http://hub.local:1", true}, {"hub.local:1", "http://hub.local:2", false},
 		{"localhost:1", "https://app.example.com", true}, {"localhost:1", "vscode-webview://abc", true}, {"localhost:1", "https://app.example.com:444", false},
 		{"localhost:1", "https://evil.com", false}, {"localhost:1", "null", false}, {"localhost:1", "file://", false}, {"localhost:1", "ftp://localhost", false},
@@ -82,6 +84,73 @@ func TestGuardHostAndOrigin(t *testing.T) {
 		}
 	}
 	wantError(t, ask(loop, "localhost", "Origin", "http://localhost", "Origin", "http://localhost"), 403, "foreign_origin")
+}
+
+// A browser says where a request is from, also where it sends no Origin.
+func TestGuardFetchSite(t *testing.T) {
+	g := newGuard(t, Options{Loopback: true, Origins: []string{"https://app.example.com"}})
+	public := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all") })
+	for _, tt := range []struct {
+		verb, origin, site, dest string
+		accepted, public         int
+	}{
+		{"GET", "", "", "", 200, 200},
+		{"GET", "", "none", "document", 200, 200},
+		{"GET", "", "same-origin", "empty", 200, 200},
+		{"GET", "", "same-site", "empty", 403, 403},
+		{"GET", "", "cross-site", "image", 403, 403},
+		{"GET", "", "cross-site", "iframe", 403, 403},
+		{"GET", "", "cross-site", "document", 403, 200}, // a link
+		{"GET", "", "same-site", "script", 403, 200},    // MCPBrowserClient.js
+		{"POST", "", "cross-site", "document", 403, 403},
+		{"POST", "http://localhost:1", "same-site", "empty", 403, 403},
+		{"POST", "http://localhost:1", "same-origin", "empty", 200, 200},
+		{"POST", "https://app.example.com", "cross-site", "empty", 200, 200},
+		{"GET", "https://evil.com", "same-origin", "script", 403, 403},
+	} {
+		for face, want := range map[string]int{"accept": tt.accepted, "public": tt.public} {
+			h := g.Accept(whoami)
+			if face == "public" {
+				h = g.Public(public)
+			}
+			r := httptest.NewRequest(tt.verb, "http://localhost:1/x", nil)
+			for name, value := range map[string]string{"Origin": tt.origin, "Sec-Fetch-Site": tt.site, "Sec-Fetch-Dest": tt.dest} {
+				if value != "" {
+					r.Header.Set(name, value)
+				}
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s: %+v: %d %s", face, tt, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// What a page can post without the browser asking first is refused, whatever
+// page it is.
+func TestGuardPostsOfPages(t *testing.T) {
+	h := newGuard(t, Options{Loopback: true, Origins: []string{"https://app.example.com"}}).Accept(whoami)
+	for kind, want := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200, "application/octet-stream": 200,
+		"": 400, "text/plain": 400, "Text/Plain;charset=UTF-8": 400, "application/x-www-form-urlencoded": 400, "multipart/form-data; boundary=x": 400,
+	} {
+		for _, origin := range []string{"", "http://localhost:1", "https://app.example.com"} {
+			r := httptest.NewRequest("POST", "http://localhost:1/mcp", strings.NewReader("{}"))
+			if kind != "" {
+				r.Header.Set("Content-Type", kind)
+			}
+			if origin != "" {
+				r.Header.Set("Origin", origin)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want && origin != "" || w.Code != 200 && origin == "" {
+				t.Errorf("%q from %q: %d %s", kind, origin, w.Code, w.Body)
+			}
+		}
+	}
 }
 
 func TestGuardRefusesBadLists(t *testing.T) {
@@ -211,7 +280,8 @@ func TestGuardGoodPathDoesNotAllocate(t *testing.T) {
 	for _, host := range []string{"localhost:8080", "127.0.0.1:8080", "[::1]:8080", "hub.local:8080"} {
 		r := httptest.NewRequest("POST", "/mcp", nil)
 		r.Host = host
-		r.Header.Set("Origin", "http://localhost:3000")
+		r.Header.Set("Origin", "http://"+host)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
 		if n := testing.AllocsPerRun(100, func() { h.ServeHTTP(w, r) }); n != 0 {
 			t.Errorf("%s: %v allocations", host, n)
 		}
@@ -253,8 +323,8 @@ func TestCookies(t *testing.T) {
 		want                      int
 	}{
 		{"its own page", "c", "good", "same-origin", 204},
-		{"another port of this machine", "c", "good", "same-site", 401},
-		{"another site", "c", "good", "cross-site", 401},
+		{"another port of this machine", "c", "good", "same-site", 403},
+		{"another site", "c", "good", "cross-site", 403},
 		{"a browser that does not say", "c", "good", "", 401},
 		{"an address that was typed", "c", "good", "none", 401},
 		{"another hub's cookie", "d", "good", "same-origin", 401},
@@ -287,10 +357,10 @@ func TestCookieOfASocket(t *testing.T) {
 	}{
 		{"our page", "websocket", "http://127.0.0.1:8080", "", 200},
 		{"our page, in a browser that says so", "websocket", "http://127.0.0.1:8080", "same-origin", 200},
-		{"another port of this machine", "websocket", "http://127.0.0.1:8081", "", 401},
-		{"another port that is said to be ours", "websocket", "http://127.0.0.1:8080", "same-site", 401},
+		{"another port of this machine", "websocket", "http://127.0.0.1:8081", "", 403},
+		{"another port that is said to be ours", "websocket", "http://127.0.0.1:8080", "same-site", 403},
 		{"another scheme", "websocket", "https://127.0.0.1:8080", "", 401},
-		{"another name of this machine", "websocket", "http://localhost:8080", "", 401},
+		{"another name of this machine", "websocket", "http://localhost:8080", "", 403},
 		{"no page at all", "websocket", "", "", 401},
 		{"no socket", "", "http://127.0.0.1:8080", "", 401},
 	} {

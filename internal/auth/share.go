@@ -1,15 +1,10 @@
 package auth
 
-import (
-	"net/http"
-	"strings"
-)
+import "net/http"
 
 // share lets a page of an allowed origin read the answer, which browsers do
 // not do by themselves. It reports whether the request was a browser's question
-// about that, which is then answered. Origins that are only known because they
-// are on this machine are served and not shared with: another program's page
-// must be named to read what is here.
+// about that, which is then answered.
 func (g *Guard) share(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(g.sites.origins) == 0 {
 		return false
@@ -17,7 +12,7 @@ func (g *Guard) share(w http.ResponseWriter, r *http.Request) (answered bool) {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
-	if _, ok := g.sites.origins[strings.ToLower(origin)]; !ok {
+	if !g.sites.listed(origin) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)

@@ -17,7 +17,8 @@ func TestGuardShares(t *testing.T) {
 	}{
 		{"named", "https://app.example.com", http.StatusNoContent, true},
 		{"named on this machine", "http://localhost:3000", http.StatusNoContent, true},
-		{"known and not named", "http://localhost:3001", http.StatusOK, false},
+		{"its own", "http://localhost:1", http.StatusOK, false},
+		{"not named on this machine", "http://localhost:3001", http.StatusForbidden, false},
 		{"foreign", "https://evil.com", http.StatusForbidden, false},
 	} {
 		t.Run(tt.what, func(t *testing.T) {

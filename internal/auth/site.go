@@ -45,15 +45,56 @@ func (s *sites) check(r *http.Request) *fault.Error {
 	}
 	switch values := r.Header["Origin"]; len(values) {
 	case 0:
-		return nil
 	case 1:
-		if s.knownOrigin(values[0], r.Host) {
+		if s.listed(values[0]) {
 			return nil
 		}
-		return fault.New(fault.ForeignOrigin, "Origin", "pages of %q may not use this hub", clip(values[0]))
+		if !ownOrigin(values[0], r) {
+			return fault.New(fault.ForeignOrigin, "Origin", "pages of %q may not use this hub", clip(values[0]))
+		}
 	default:
 		return fault.New(fault.ForeignOrigin, "Origin", "the header is there more than once")
 	}
+	// Not every request of a page has an Origin, but browsers always say where
+	// it is from. Other ports of this machine are the same site, not the same
+	// origin.
+	if from := r.Header["Sec-Fetch-Site"]; len(from) > 0 && (len(from) > 1 || from[0] != "none" && from[0] != "same-origin") {
+		return fault.New(fault.ForeignOrigin, "Sec-Fetch-Site", "pages of other origins may not use this hub")
+	}
+	return nil
+}
+
+// checkPublic is check for what everybody may see: pages of other sites may
+// link to it and load it as a script. They cannot read it.
+func (s *sites) checkPublic(r *http.Request) *fault.Error {
+	if r.Method == http.MethodGet && r.Header.Get("Origin") == "" {
+		switch r.Header.Get("Sec-Fetch-Dest") {
+		case "document", "script":
+			if s.ownHost(r.Host) {
+				return nil
+			}
+		}
+	}
+	return s.check(r)
+}
+
+// plainPost refuses what a page can post without the browser asking us first,
+// since it looks like a form.
+func plainPost(r *http.Request) *fault.Error {
+	if r.Method != http.MethodPost || r.ContentLength == 0 || r.Header.Get("Origin") == "" {
+		return nil
+	}
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case "multipart/form-data": // a file, for which a form may not have set this header
+		if r.Header.Get("Authorization") != "" {
+			return nil
+		}
+	case "", "text/plain", "application/x-www-form-urlencoded":
+	default:
+		return nil
+	}
+	return &fault.Error{Kind: fault.InvalidRequest, Subject: "Content-Type", Msg: "a page has to say what it posts", Hint: "Send Content-Type: application/json."}
 }
 
 func (s *sites) ownHost(host string) bool {
@@ -74,18 +115,24 @@ func (s *sites) ownHost(host string) bool {
 	return ok
 }
 
-func (s *sites) knownOrigin(origin, host string) bool {
-	if len(s.origins) > 0 {
-		if _, ok := s.origins[strings.ToLower(origin)]; ok {
-			return true
-		}
-	}
-	scheme, rest, ok := strings.Cut(origin, "://")
-	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+// listed reports whether the config names the origin.
+func (s *sites) listed(origin string) bool {
+	if len(s.origins) == 0 {
 		return false
 	}
-	name, ok := hostname(rest)
-	return ok && (isLoopback(name) || strings.EqualFold(rest, host))
+	_, ok := s.origins[strings.ToLower(origin)]
+	return ok
+}
+
+// ownOrigin reports whether the origin is the one under which the hub was
+// called, port and all. Without TLS of ours there may be somebody else's in
+// front of us.
+func ownOrigin(origin string, r *http.Request) bool {
+	scheme, host, ok := strings.Cut(origin, "://")
+	if !ok || !strings.EqualFold(host, r.Host) {
+		return false
+	}
+	return strings.EqualFold(scheme, "https") || r.TLS == nil && strings.EqualFold(scheme, "http")
 }
 
 // hostname returns the host of host[:port], without the brackets of IPv6, and

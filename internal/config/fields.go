@@ -106,7 +106,7 @@ func (d *decoder) poolDefaults(n *node, path string, c *Config) {
 func authFields() []field[Auth] {
 	return []field[Auth]{
 		toggleField("required", "Ask every caller for a token. Left out, only listeners that are not loopback ask; false is refused while there is one.", func(a *Auth) **bool { return &a.Required }),
-		textsField("origins", "Browser origins to allow besides the hub's own, each scheme://host[:port]; their pages may use the hub and read its answers.", asWritten, false, func(a *Auth) *[]string { return &a.Origins }, checkOrigin),
+		textsField("origins", "Browser origins to allow besides the hub's own, each scheme://host[:port]; their pages may use the hub and read its answers. Other ports of this machine are other origins.", asWritten, false, func(a *Auth) *[]string { return &a.Origins }, checkOrigin),
 		textsField("hosts", "`Host` header values to allow besides the listen addresses, each host or host:port.", asWritten, false, func(a *Auth) *[]string { return &a.Hosts }, checkHost),
 		textField("tokensFile", "The file of bearer tokens. Left out, it is in the data folder. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(a *Auth) *string { return &a.TokensFile }, nil),
 	}
