@@ -52,7 +52,7 @@ func badCompany(t *testing.T) *hubtest.Hub {
 		hubtest.Stdio("hang", peer.Spec{Tools: echoTool(), Era: peer.EraLegacy, Quirks: peer.Quirks{HangInitialize: true, SilentOnUnknown: true}}),
 		hubtest.HTTP("mute", mute.URL),
 		hubtest.Stdio("crash", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{CrashEvery: time.Second, StderrNoise: 2}}),
-		hubtest.Stdio("slow", peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 20 * time.Second}}}}),
+		hubtest.Stdio("slow", peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}}}}),
 		hubtest.Stdio("noisy", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{Garbage: true, StderrNoise: 200}}),
 		hubtest.HTTP("nobody", "http://127.0.0.1:1/mcp"),
 	)
@@ -61,11 +61,11 @@ func badCompany(t *testing.T) *hubtest.Hub {
 func TestBadUpstreamsCostOthersNothing(t *testing.T) {
 	hubtest.Parallel(t)
 	h := badCompany(t)
-	// The bad ones keep at it for 20 s and more.
-	const bound = 8 * time.Second
-	await.Until(t, "the slow one is listed", func() bool { return status(t, h, "slow").Tools > 0 })
+	for _, name := range []string{"slow", "good", "web", "noisy"} {
+		await.Until(t, name+" is listed", func() bool { return status(t, h, name).Tools > 0 })
+	}
 	slow := h.Client(t, hubtest.ClientOptions{}).Go("tools/call", hubtest.ToolParams("slow__slow", ""))
-	began := time.Now()
+	await.Until(t, "the slow one is at work", func() bool { return status(t, h, "slow").Running == 1 })
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, c := range []cell{{era: era, merged: true}, {era: era}} {
 			for _, up := range []string{"good", "web", "noisy"} {
@@ -81,9 +81,7 @@ func TestBadUpstreamsCostOthersNothing(t *testing.T) {
 			}
 		}
 	}
-	if took := time.Since(began); took > bound {
-		t.Errorf("the good ones took %v, more than %v", took, bound)
-	}
+	// The bad ones are still at it, so nobody has waited for them.
 	if s := status(t, h, "slow"); s.Running != 1 {
 		t.Errorf("the slow call is over already: %+v", s)
 	}
@@ -100,10 +98,9 @@ func tellsTheTruth(t *testing.T, h *hubtest.Hub) {
 		crash, nobody := status(t, h, "crash"), status(t, h, "nobody")
 		return crash.Starts >= 2 && nobody.State == upstream.Failed
 	})
-	began := time.Now()
 	code, r := readyz(t, h)
-	if took := time.Since(began); code != 200 || !r.Ready || !r.Gateway.OK || took > 5*time.Second {
-		t.Errorf("/readyz: %d %+v after %v", code, r, took)
+	if code != 200 || !r.Ready || !r.Gateway.OK {
+		t.Errorf("/readyz: %d %+v", code, r)
 	}
 	for _, u := range r.Upstreams {
 		switch u.Name {

@@ -20,10 +20,7 @@ import (
 func TestQueue(t *testing.T) {
 	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}, {Name: "echo"}}}
-	o := worldOptions{server: func(s *config.Server) {
-		s.Queue = &config.Queue{Concurrency: 2, Capacity: 1, Timeout: 500 * time.Millisecond}
-	}}
-	eachCell(t, spec, o, func(t *testing.T, w *world) {
+	eachCell(t, spec, queueOf(2, 1, time.Hour), func(t *testing.T, w *world) {
 		if w.transport == "json" {
 			t.Skip("as sse")
 		}
@@ -45,11 +42,6 @@ func TestQueue(t *testing.T) {
 		if f := full.Fault(); f.Data.Kind != "queue_full" || f.Code != code || !f.Data.Retryable {
 			t.Errorf("the fourth: %s", full.Raw)
 		}
-		if m := waits.Response(); m.Fault().Data.Kind != "timeout" {
-			t.Errorf("one that waited too long: %s", m.Raw)
-		}
-		waits = w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "echo"), `{"a":1}`))
-		await.Until(t, "another waits", running(2, 1))
 		busy[0].Close()
 		if m := waits.Response(); m.Text() != `{"a":1}` {
 			t.Errorf("one whose turn came: %s", m.Raw)
@@ -59,6 +51,29 @@ func TestQueue(t *testing.T) {
 		}
 		busy[1].Close()
 		await.Until(t, "all is over", running(0, 0))
+	})
+}
+
+// queueOf is a world whose server has a queue.
+func queueOf(concurrency, capacity int, timeout time.Duration) worldOptions {
+	return worldOptions{server: func(s *config.Server) {
+		s.Queue = &config.Queue{Concurrency: concurrency, Capacity: capacity, Timeout: timeout}
+	}}
+}
+
+func TestQueueEndsWaiting(t *testing.T) {
+	hubtest.Parallel(t)
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}}, {Name: "echo"}}}
+	eachCell(t, spec, queueOf(1, 1, 300*time.Millisecond), func(t *testing.T, w *world) {
+		if w.transport == "json" {
+			t.Skip("as sse")
+		}
+		busy := w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "slow"), ""))
+		await.Until(t, "the call runs", func() bool { return status(t, w.Hub, "up").Running == 1 })
+		if m := w.call("echo", `{"a":1}`); m.Fault().Data.Kind != "timeout" {
+			t.Errorf("one that waited too long: %s", m.Raw)
+		}
+		busy.Close()
 	})
 }
 

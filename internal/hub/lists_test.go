@@ -32,7 +32,6 @@ func TestListsCrossEras(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachCell(t, listSpec(), o, func(t *testing.T, w *world) {
 				modern := w.era == hubtest.Modern
-				w.Settle(t.Context())
 				got := string(w.client.Call("tools/list", "{}").Result)
 				for part, want := range map[string]bool{
 					arrayOutput: modern, execution: !modern, known: true, `"outputSchema":{"type":"object"}`: true,

@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/config"
@@ -122,8 +123,12 @@ func newWorld(t *testing.T, c cell, spec peer.Spec, o worldOptions) *world {
 		w.http = peer.Serve(t, spec)
 		up = hubtest.HTTP("up", w.http.URL, edit)
 	}
-	w.Hub = hubtest.New(t, append([]hubtest.Edit{up}, o.edits...)...)
+	lazy := false
+	w.Hub = hubtest.New(t, slices.Concat([]hubtest.Edit{up}, o.edits, []hubtest.Edit{hubtest.Config(func(c *config.Config) { lazy = !c.AutoDiscover })})...)
 	o.client.Era, o.client.Face = c.era, c.face("up")
+	if spec.Quirks == (peer.Quirks{}) && !lazy {
+		w.Settle(t.Context()) // or a test would depend on how fast the lists are read
+	}
 	w.client = w.Hub.Client(t, o.client)
 	return w
 }

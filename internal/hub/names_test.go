@@ -207,7 +207,6 @@ func TestAllowAndDeny(t *testing.T) {
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "read_a"}, {Name: "read_b"}, {Name: "write_a"}, {Name: "read_secret"}}}
 	o := worldOptions{server: func(s *config.Server) { s.Tools.Allow, s.Tools.Deny = []string{"read_*"}, []string{"*secret"} }}
 	eachCell(t, spec, o, func(t *testing.T, w *world) {
-		w.Settle(t.Context())
 		want := []string{w.name("up", "read_a"), w.name("up", "read_b")}
 		if got := toolNames(t, w.client); !slices.Equal(got, want) {
 			t.Errorf("listed: %v", got)

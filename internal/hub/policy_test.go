@@ -113,7 +113,6 @@ func refusal(m hubtest.Message) (kind, text string) {
 func TestPolicyHoldsOnAllFaces(t *testing.T) {
 	hubtest.Parallel(t)
 	eachCell(t, policySpec(), worldOptions{edits: []hubtest.Edit{ruled}, server: func(s *config.Server) { s.Timeout = 500 * time.Millisecond }}, func(t *testing.T, w *world) {
-		w.Settle(t.Context())
 		if kind, text := refusal(w.call("wipe", `{}`)); kind != "unknown_tool" || strings.Contains(text, "wipes here") {
 			t.Errorf("denied, whatever the arguments are: %s", text)
 		}
