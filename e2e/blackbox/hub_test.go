@@ -56,7 +56,7 @@ func (h *hub) awaitTools(t testing.TB, servers object) {
 	t.Helper()
 	for name := range servers {
 		await.NoError(t, "the tools of "+name+" are listed", func() error {
-			if text := h.post(t, "/mcps/"+name+"/mcp", "", rpc("tools/list", object{})).text; !strings.Contains(text, `"write"`) {
+			if text := h.post(t, "/mcps/"+name+"/mcp", h.owner, rpc("tools/list", object{})).text; !strings.Contains(text, `"write"`) {
 				return fmt.Errorf("%.300s", text)
 			}
 			return nil

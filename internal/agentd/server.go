@@ -60,7 +60,7 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener, token secret.String)
 	sessions := mcp.NewSessions(connections, idleTime)
 	defer sessions.Close()
 	endpoint := mcp.NewEndpoint(mcp.EndpointOptions{Sessions: sessions, Panicked: a.panicked})
-	s := &http.Server{Handler: a.recovered(a.routes(g, endpoint)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	s := &http.Server{Handler: a.recovered(endpoint.InTime(a.routes(g, endpoint))), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	failed := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {

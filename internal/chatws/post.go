@@ -19,9 +19,6 @@ import (
 	"github.com/stoahub/stoa/internal/policy"
 )
 
-// bodyTime is how long the body of a request may take to arrive.
-const bodyTime = 30 * time.Second
-
 // Post takes a message and answers with the events of its turn, as a stream; or
 // with all of it at its end, if the client wants nothing but JSON.
 func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
@@ -61,10 +58,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 
 // posted reads the body of a request, and from where its client goes on.
 func (h *Host) posted(w http.ResponseWriter, r *http.Request, kind string) (request, *place, error) {
-	// Some writers have no deadlines; what is before them has bounds of its own.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.opts.MessageBytes)))
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as above
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return request{}, nil, fault.New(fault.TooLarge, "", "the body is longer than %d bytes", h.opts.MessageBytes)
 	} else if err != nil {

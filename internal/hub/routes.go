@@ -116,7 +116,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("GET /MCPBrowserClient.js", g.Public(web.Client()))
 	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
 	mux.Handle("/", g.Public(http.HandlerFunc(h.notFound)))
-	return h.recovered(mux), nil
+	return h.recovered(h.endpoint.InTime(mux)), nil
 }
 
 // recovered turns a panic of a handler into an answer and a log line: one bad

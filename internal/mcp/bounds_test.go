@@ -187,7 +187,7 @@ func TestSlowBody(t *testing.T) {
 	sessions := NewSessions(1, time.Hour)
 	e := NewEndpoint(EndpointOptions{Sessions: sessions, BodyTimeout: 50 * time.Millisecond})
 	defer e.Close()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, auth.Local, "/mcp", &sage{}) }))
+	srv := httptest.NewServer(e.InTime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, auth.Local, "/mcp", &sage{}) })))
 	defer srv.Close()
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
@@ -198,6 +198,48 @@ func TestSlowBody(t *testing.T) {
 	answer, err := io.ReadAll(conn)
 	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 400 ")) || !bytes.Contains(answer, []byte("did not arrive whole")) {
 		t.Errorf("%s, %v", answer, err)
+	}
+}
+
+// Nor does one that nobody wants, and what is sent after a body that was read
+// takes as long as it likes.
+func TestBodyThatIsNotRead(t *testing.T) {
+	e := NewEndpoint(EndpointOptions{Sessions: NewSessions(1, time.Hour), BodyTimeout: 50 * time.Millisecond})
+	defer e.Close()
+	gone := make(chan error, 1)
+	srv := httptest.NewServer(e.InTime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/long":
+			_, _ = w.Write(make([]byte, 1<<16))
+		case "/works":
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case <-r.Context().Done():
+				gone <- r.Context().Err()
+			case <-time.After(200 * time.Millisecond):
+				gone <- nil
+			}
+		}
+	})))
+	defer srv.Close()
+	for _, path := range []string{"/short", "/long"} {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nfirst", path)
+		if _, err := io.ReadAll(conn); err != nil { // up to the end of the connection
+			t.Errorf("%s: %v", path, err)
+		}
+		conn.Close()
+	}
+	resp, err := http.Post(srv.URL+"/works", "text/plain", strings.NewReader("all of it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if err := <-gone; err != nil {
+		t.Errorf("a request that takes longer than its body: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 type EndpointOptions struct {
 	MessageBytes int           // largest message; 0 means 10 MiB
 	Depth        int           // deepest nesting of a message; 0 means wire.MaxDepth
-	BodyTimeout  time.Duration // time for a request's body to arrive; 0 means 30 s
+	BodyTimeout  time.Duration // time for a request's body to arrive, where InTime sees to it; 0 means 30 s
 	KeepAlive    time.Duration // silence after which a comment is sent; 0 means 15 s
 	WriteTimeout time.Duration // time for a client to take one message on a socket or an old event stream; 0 means 30 s
 	Sessions     *Sessions     // required: legacy connections
@@ -210,7 +210,7 @@ func Unreadable(err error) *fault.Error {
 	return fault.New(fault.Parse, "", "the message is not valid JSON: %v", err)
 }
 
-// read takes the body into b, in bounded time and size.
+// read takes the body into b, in bounded size.
 func (e *Endpoint) read(w http.ResponseWriter, r *http.Request, b *buffer) error {
 	if ct := r.Header.Get("Content-Type"); ct != "" && !isJSON(ct) {
 		return &fault.Error{Kind: fault.InvalidRequest, Subject: "Content-Type", Msg: "the body must be application/json, not " + ct}
@@ -218,8 +218,6 @@ func (e *Endpoint) read(w http.ResponseWriter, r *http.Request, b *buffer) error
 	if r.ContentLength > int64(e.opts.MessageBytes) {
 		return tooLarge(e.opts.MessageBytes)
 	}
-	rc := http.NewResponseController(w)
-	rc.SetReadDeadline(time.Now().Add(e.opts.BodyTimeout))
 	long, err := b.fill(r.Body, r.ContentLength, e.opts.MessageBytes)
 	switch {
 	case long:
@@ -228,7 +226,6 @@ func (e *Endpoint) read(w http.ResponseWriter, r *http.Request, b *buffer) error
 		w.Header().Set("Connection", "close")
 		return fault.New(fault.Parse, "", "the body did not arrive whole within %v", e.opts.BodyTimeout).Because(err)
 	}
-	rc.SetReadDeadline(time.Time{})
 	return nil
 }
 
