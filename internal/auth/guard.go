@@ -23,7 +23,13 @@ type Options struct {
 	Origins  []string         // origins to allow besides the hub's own, each scheme://host[:port]
 	Verifier Verifier         // finds out whose a token is; nil means that no token is valid
 	Cookie   string           // the cookie in which the hub's own pages bring a token; empty means none
-	Logger   *slog.Logger     // nil means none
+	// Local says why a caller on this machine without a token is not Local; nil
+	// means that each is.
+	Local func(r *http.Request) *fault.Error
+	// Hold is told who uses a connection, and says why they may not; nil means
+	// that nobody wants to know.
+	Hold   func(r *http.Request, who *Principal) *fault.Error
+	Logger *slog.Logger // nil means none
 	Now      func() time.Time // the clock; nil means time.Now
 }
 
@@ -107,6 +113,13 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 		if r.Header.Get(HeaderRights) != "" {
 			who = who.WithoutRights() // whatever it says: nobody can ask for more
 		}
+		if g.opt.Hold != nil {
+			if f := g.opt.Hold(r, who); f != nil {
+				w.Header().Set("Connection", "close")
+				g.say(w, f, http.StatusTooManyRequests)
+				return
+			}
+		}
 		if token != "" {
 			var leave func()
 			w, r, leave = g.stay(w, r, token, who)
@@ -128,11 +141,14 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 		present = false
 	}
 	if !present {
-		if !require && !forwarded(r.Header) {
+		var f *fault.Error
+		if require || forwarded(r.Header) {
+			f = fault.New(fault.Unauthorized, "", "a token is needed")
+		} else if f = g.foreigner(r); f == nil {
 			return Local, ""
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		g.say(w, fault.New(fault.Unauthorized, "", "a token is needed"), http.StatusUnauthorized)
+		g.say(w, f, http.StatusUnauthorized)
 		return nil, ""
 	}
 	if err == nil {
@@ -147,6 +163,14 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 	}
 	g.reject(w, r, err)
 	return nil, ""
+}
+
+// foreigner says why a caller on this machine is not Local.
+func (g *Guard) foreigner(r *http.Request) *fault.Error {
+	if g.opt.Local == nil {
+		return nil
+	}
+	return g.opt.Local(r)
 }
 
 // cookie returns the token that one of the hub's own pages brought. Browsers

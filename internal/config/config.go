@@ -75,7 +75,18 @@ type Auth struct {
 	Origins    []string // browser origins allowed besides the hub's own
 	Hosts      []string // Host values allowed besides the listen addresses
 	TokensFile string   // bearer tokens; empty: the data folder's own
+	Local      Local    // who on this machine needs no token
 }
+
+// Local says who on this machine needs no token.
+type Local string
+
+// The answers.
+const (
+	LocalOwner Local = "owner-uid" // the user whom the hub runs as, and root
+	LocalOpen  Local = "open"      // every user
+	LocalToken Local = "token"     // nobody
+)
 
 // Limits are the bounds of what the hub takes in.
 type Limits struct {
@@ -86,6 +97,7 @@ type Limits struct {
 	SessionIdle   time.Duration
 	TaskTTL       time.Duration // from a task's beginning
 	HeaderBytes   int           // the header of one HTTP request
+	Connections   int           // open connections; 0: by the limit on open files
 }
 
 // Log says what is logged, and how.
@@ -239,6 +251,7 @@ func Default() Config {
 		Store:        Store{Replicas: 1},
 		AutoDiscover: true,
 		Pool:         Pool{CleanupInterval: time.Minute},
+		Auth:         Auth{Local: LocalOwner},
 		Limits: Limits{
 			MessageBytes:  10 << 20,
 			Depth:         1000,

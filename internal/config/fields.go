@@ -109,6 +109,7 @@ func authFields() []field[Auth] {
 		textsField("origins", "Browser origins to allow besides the hub's own, each scheme://host[:port]; their pages may use the hub and read its answers. Other ports of this machine are other origins.", asWritten, false, func(a *Auth) *[]string { return &a.Origins }, checkOrigin),
 		textsField("hosts", "`Host` header values to allow besides the listen addresses, each host or host:port.", asWritten, false, func(a *Auth) *[]string { return &a.Hosts }, checkHost),
 		textField("tokensFile", "The file of bearer tokens. Left out, it is in the data folder. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(a *Auth) *string { return &a.TokensFile }, nil),
+		enumField("local", "Who on this machine needs no token: `owner-uid` is the user whom the hub runs as, and root; `open` is every user; `token` is nobody. Where the system does not tell users apart, `owner-uid` is as `open`, and `stoa doctor` says so.", func(a *Auth) *Local { return &a.Local }, string(LocalOwner), string(LocalOpen), string(LocalToken)),
 	}
 }
 
@@ -121,6 +122,7 @@ func limitFields() []field[Limits] {
 		durationField("taskTTL", "Forget a task, and end it if it still runs, so long after it began.", func(l *Limits) *time.Duration { return &l.TaskTTL }),
 		durationField("sessionIdle", "Forget a legacy client's connection that was not used for so long; \"0s\" is never.", func(l *Limits) *time.Duration { return &l.SessionIdle }),
 		sizeField("headerBytes", "The longest header of one HTTP request.", 1<<10, 16<<20, func(l *Limits) *int { return &l.HeaderBytes }),
+		intField("connections", "Open connections to the hub. One caller can hold half of them, and a quarter is kept for the owner; who has not shown a token yet makes room for who comes next. 0 is half of the system's limit on open files.", 0, 1_000_000, func(l *Limits) *int { return &l.Connections }),
 	}
 }
 

@@ -61,7 +61,7 @@ func TestConsoleLogin(t *testing.T) {
 			r.Header.Set("Sec-Fetch-Site", site)
 		}).StatusCode
 	}
-	if with("same-origin") != 200 || with("same-site") != 401 {
+	if with("same-origin") != 200 || with("same-site") != 403 {
 		t.Errorf("with the cookie: %d from its own page, %d from a neighbour", with("same-origin"), with("same-site"))
 	}
 }

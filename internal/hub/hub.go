@@ -23,6 +23,7 @@ import (
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/gateway"
 	"github.com/stoahub/stoa/internal/incident"
+	"github.com/stoahub/stoa/internal/lobby"
 	"github.com/stoahub/stoa/internal/llm/models"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -68,6 +69,8 @@ type Hub struct {
 	logs        *obs.Logs
 	data        *dataDir // nil in a temporary hub
 	tokens      auth.Verifier
+	lobby       *lobby.Lobby
+	tellsUsers  bool // the system says which user of this machine calls
 	cat         *catalog.Catalog
 	pool        *upstream.Pool
 	state       state
@@ -202,6 +205,7 @@ func (h *Hub) openDomain(Options) error {
 		return err
 	}
 	h.openSampling()
+	h.openLobby()
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal})
 	h.door.LogTo(h.logger("call"))

@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/console"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/lobby"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/task"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -43,6 +44,7 @@ func (h *Hub) server(ln net.Listener) (*http.Server, error) {
 		IdleTimeout:       5 * time.Minute,
 		MaxHeaderBytes:    h.cfg.Limits.HeaderBytes,
 		ErrorLog:          httpLog(h.logger("http")),
+		ConnContext:       lobby.Context,
 	}
 	if h.cfg.TLS.Cert != "" {
 		pair := cert.NewPair(h.cfg.TLS.Cert, h.cfg.TLS.Key)
@@ -63,7 +65,7 @@ func isLoopback(a net.Addr) bool {
 func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	g, err := auth.NewGuard(auth.Options{
 		Loopback: loopback, Hosts: h.cfg.Auth.Hosts, Origins: h.cfg.Auth.Origins,
-		Verifier: h.tokens, Cookie: h.cookie(), Logger: h.logger("auth"),
+		Verifier: h.tokens, Cookie: h.cookie(), Logger: h.logger("auth"), Local: h.local, Hold: h.hold,
 	})
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 			}
 			return nil, nil, fmt.Errorf("listen on %s: %w", addr, err)
 		}
-		servers, listeners = append(servers, s), append(listeners, ln)
+		servers, listeners = append(servers, s), append(listeners, h.lobby.Listener(ln))
 		h.mu.Lock()
 		h.addresses = append(h.addresses, ln.Addr().String())
 		h.mu.Unlock()

@@ -75,7 +75,7 @@ func (h *Hub) listenWeb(port int) error {
 	}
 	h.web.server, h.web.port, h.web.since = s, ln.Addr().(*net.TCPAddr).Port, time.Now()
 	h.wg.Go(func() {
-		if err := serve(s, ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(s, h.lobby.Listener(ln)); !errors.Is(err, http.ErrServerClosed) {
 			h.log.Error("the further address of the console is closed", obs.KeyErr, err)
 		}
 	})
