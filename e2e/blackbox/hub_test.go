@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +37,7 @@ type hub struct {
 	address string // host:port
 	owner   string // the owner's token
 	env     []string
+	files   int // it may have open at once; 0: as many as the tester
 	process *process
 }
 
@@ -109,17 +111,17 @@ func (h *hub) launch(t testing.TB) {
 		h.address = note.Address
 		return nil
 	})
-	await.NoError(t, "the hub is ready", func() error {
-		if got := h.get(t, "/readyz", ""); got.status != http.StatusOK {
-			return fmt.Errorf("%d %s", got.status, got.text)
-		}
-		return nil
-	})
 	token, err := os.ReadFile(filepath.Join(h.data, "token"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.owner = strings.TrimSpace(string(token))
+	await.NoError(t, "the hub is ready", func() error {
+		if got := h.get(t, "/readyz", h.owner); got.status != http.StatusOK {
+			return fmt.Errorf("%d %s", got.status, got.text)
+		}
+		return nil
+	})
 }
 
 // kill ends the hub as a crash does.
@@ -141,6 +143,9 @@ type process struct {
 func command(t testing.TB, h *hub, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(stoa(t), args...)
+	if h.files > 0 {
+		cmd = exec.Command("sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(h.files), stoa(t)}, args...)...)
+	}
 	cmd.Dir = h.folder
 	// Models of the tester's own environment would take the place of the script.
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.folder, "TMPDIR=" + os.TempDir(), "STOA_DATA=" + h.data}, h.env...)

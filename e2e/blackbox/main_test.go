@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(ledgerVariable) != "" {
 		os.Exit(serveStdio())
 	}
+	if asked := os.Getenv(otherVariable); asked != "" {
+		os.Exit(askAsOther(asked))
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, err := artefacts(); err == nil {
 			os.RemoveAll(dir)
