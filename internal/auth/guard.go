@@ -18,19 +18,19 @@ type Handler func(w http.ResponseWriter, r *http.Request, who *Principal)
 
 // Options say whom a Guard lets through.
 type Options struct {
-	Loopback bool             // the listener is reached from this machine only; a request without a token may then be that of Local
-	Hosts    []string         // values of Host to allow besides loopback ones, each host or host:port
-	Origins  []string         // origins to allow besides the hub's own, each scheme://host[:port]
-	Verifier Verifier         // finds out whose a token is; nil means that no token is valid
-	Cookie   string           // the cookie in which the hub's own pages bring a token; empty means none
+	Loopback bool     // the listener is reached from this machine only; a request without a token may then be that of Local
+	Hosts    []string // values of Host to allow besides loopback ones, each host or host:port
+	Origins  []string // origins to allow besides the hub's own, each scheme://host[:port]
+	Verifier Verifier // finds out whose a token is; nil means that no token is valid
+	Cookie   string   // the cookie in which the hub's own pages bring a token; empty means none
 	// Local says why a caller on this machine without a token is not Local; nil
 	// means that each is.
 	Local func(r *http.Request) *fault.Error
 	// Hold is told who uses a connection, and says why they may not; nil means
 	// that nobody wants to know.
 	Hold   func(r *http.Request, who *Principal) *fault.Error
-	Logger *slog.Logger // nil means none
-	Now      func() time.Time // the clock; nil means time.Now
+	Logger *slog.Logger     // nil means none
+	Now    func() time.Time // the clock; nil means time.Now
 }
 
 // HeaderRights is by which a client says that it wants to be let in by its token

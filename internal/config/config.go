@@ -157,6 +157,7 @@ type Server struct {
 	Queue         *Queue // nil: none
 	References    *bool  // nil: as the face decides
 	Retries       int    // of a call that may be repeated or was not sent
+	MaxSessions   int    // connections of single sessions, where each has its own
 	Trust         bool   // the annotations of its tools count
 	SaveAs        *bool  // nil: as the face decides
 	Cards         Cards
@@ -281,13 +282,15 @@ func DefaultServer() Server {
 		Timeout:    30 * time.Second,
 		MaxTimeout: 10 * time.Minute,
 		Retries:    1,
-		Trust:      true,
-		Sharing:    Shared,
-		Task:       TaskOff,
-		Sampling:   SamplingClient,
-		Cards:      Cards{Threshold: cardBytes},
-		Breaker:    Breaker{Failures: 5, Window: time.Minute, Cooldown: 30 * time.Second},
-		Enabled:    true,
+
+		MaxSessions: 32,
+		Trust:       true,
+		Sharing:     Shared,
+		Task:        TaskOff,
+		Sampling:    SamplingClient,
+		Cards:       Cards{Threshold: cardBytes},
+		Breaker:     Breaker{Failures: 5, Window: time.Minute, Cooldown: 30 * time.Second},
+		Enabled:     true,
 	}
 }
 

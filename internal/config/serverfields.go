@@ -30,6 +30,7 @@ func serverFields() []field[Server] {
 		toolsField(),
 		boolField("trust", "Whether the annotations of its tools (read-only, destructive …) count. false ignores them, so a person is asked about every call a model makes.", func(s *Server) *bool { return &s.Trust }),
 		enumField("sharing", "shared: all clients use one connection. session: each session has its own, for servers that keep state or ask their client back.", func(s *Server) *Sharing { return &s.Sharing }, "shared", "session"),
+		intField("maxSessions", "With `sharing: session`: so many connections (processes, for a command) at once. One caller can have half of them; the owner can have all.", 1, 10_000, func(s *Server) *int { return &s.MaxSessions }),
 		queueField(),
 		enumField("task", "When a call becomes a durable task, for clients that declare the extension `io.modelcontextprotocol/tasks`: off never, auto when it takes longer than a second, always at once. Others get the plain call, or with required a refusal; they have the tools `task_start`, `task_status`, `task_result` and `task_cancel`.", func(s *Server) *TaskMode { return &s.Task }, "off", "auto", "always", "required"),
 		enumField("sampling", "Who answers when the server asks for a model (`sampling/createMessage`): client asks the client of the call, host has a model of the hub answer once a person or a rule of `policy` allows it, off refuses.", func(s *Server) *Sampling { return &s.Sampling }, "client", "host", "off"),

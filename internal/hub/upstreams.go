@@ -27,6 +27,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		Command: s.Command, Args: s.Args, Dir: s.Cwd,
 		Timeout: s.Timeout, MaxTimeout: s.MaxTimeout, Retries: &s.Retries,
 		PerSession:   s.Sharing == config.PerSession,
+		Most:         s.MaxSessions,
 		Filter:       catalog.Filter{Allow: s.Tools.Allow, Deny: s.Tools.Deny},
 		Breaker:      guard.Options{Failures: s.Breaker.Failures, Window: s.Breaker.Window, Cooldown: s.Breaker.Cooldown},
 		Idle:         s.Idle,

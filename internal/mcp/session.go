@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,12 +136,13 @@ type Sessions struct {
 	max  int
 	idle time.Duration
 	m    map[string]*session
+	each map[string]int // how many each principal has
 }
 
 // NewSessions keeps at most max connections, each for idle after its last use;
 // 0 means for ever.
 func NewSessions(max int, idle time.Duration) *Sessions {
-	return &Sessions{max: max, idle: idle, m: map[string]*session{}}
+	return &Sessions{max: max, idle: idle, m: map[string]*session{}, each: map[string]int{}}
 }
 
 // Bound changes how many are kept, and for how long. Those over a lower bound
@@ -184,22 +186,50 @@ func (t *Sessions) has(id string) bool {
 	return t.m[id] != nil
 }
 
+// shared is from how many connections on each principal has a share.
+const shared = 16
+
+// add keeps a connection. Each principal but the owner may have half of all,
+// and makes room among its own; where all are taken, the one who has most does.
 func (t *Sessions) add(s *session) error {
+	who := s.client.Actor.Principal()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.m) >= t.max && !t.evict() {
+	if !who.IsOwner() && t.max >= shared && t.each[who.Name] >= t.max/2 && !t.evict(who.Name) {
+		return &fault.Error{Kind: fault.Limit, Subject: "sessions", Msg: fmt.Sprintf("%q has as many sessions as one caller may, and all are in use", who.Name), Hint: "End sessions by DELETE, or raise limits.sessions."}
+	}
+	if len(t.m) >= t.max && !t.evict(t.largest()) {
 		return &fault.Error{Kind: fault.Limit, Subject: "sessions", Msg: "the hub has as many sessions as it may and all are in use", Hint: "End sessions by DELETE, or raise limits.sessions."}
 	}
+	if old := t.m[s.id]; old != nil {
+		t.drop(old)
+	}
 	t.m[s.id] = s
+	t.each[who.Name]++
 	return nil
 }
 
-// evict drops the session that has been idle longest, for clients that open a
-// new one for each call and never end any. Called with mu held.
-func (t *Sessions) evict() bool {
+// largest is the principal with most connections. Called with mu held.
+func (t *Sessions) largest() (name string) {
+	most := 0
+	for who, n := range t.each {
+		if n > most {
+			name, most = who, n
+		}
+	}
+	return name
+}
+
+// evict drops the connection of a principal that has been idle longest, for
+// clients that open a new one for each call and never end any. Called with mu
+// held.
+func (t *Sessions) evict(name string) bool {
 	var oldest *session
 	at := time.Now().Add(-time.Second)
 	for _, s := range t.m {
+		if s.client.Actor.Principal().Name != name {
+			continue
+		}
 		if u := s.idleSince(); u.Before(at) {
 			oldest, at = s, u
 		}
@@ -207,14 +237,26 @@ func (t *Sessions) evict() bool {
 	if oldest == nil {
 		return false
 	}
-	delete(t.m, oldest.id)
+	t.drop(oldest)
 	oldest.end()
 	return true
 }
 
+// drop keeps a connection no more. Called with mu held.
+func (t *Sessions) drop(s *session) {
+	if t.m[s.id] != s {
+		return
+	}
+	delete(t.m, s.id)
+	name := s.client.Actor.Principal().Name
+	if t.each[name]--; t.each[name] == 0 {
+		delete(t.each, name)
+	}
+}
+
 func (t *Sessions) remove(s *session) {
 	t.mu.Lock()
-	delete(t.m, s.id)
+	t.drop(s)
 	t.mu.Unlock()
 	s.end()
 }

@@ -100,6 +100,26 @@ func TestMaxSessions(t *testing.T) {
 	holds(t, bind(t, r, "q", "c"), "v", "3")
 }
 
+// One principal does not lock out another, and all of them not the owner.
+func TestSharesOfSessions(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	r := registry(t, st, Options{Max: 16})
+	fill := func(principal string) (n int) {
+		for ; n < 20; n++ {
+			if _, _, err := bind(t, r, principal, fmt.Sprint("s", n)).Put(ctxFor(t, 20*time.Second), New{Name: "v", Data: []byte("1")}); err != nil {
+				if !strings.Contains(err.Error(), "session.max") {
+					t.Fatal(err)
+				}
+				return n
+			}
+		}
+		return n
+	}
+	if p, q, o := fill("p"), fill("q"), fill("local"); p != 8 || q != 4 || o != 4 {
+		t.Errorf("p has %d, q has %d, the owner has %d", p, q, o)
+	}
+}
+
 func TestMaxAge(t *testing.T) {
 	st := storetest.Open(t, store.Options{})
 	r := registry(t, st, Options{MaxAge: 10 * time.Millisecond})

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 )
 
@@ -104,9 +105,8 @@ func (r *Registry) admit(s *Session) (*Session, error) {
 	if kept := r.kept(s.own); kept != nil {
 		return kept, nil
 	}
-	if most := r.opts.Load().Max; most > 0 && len(r.sessions) >= most {
-		return nil, &fault.Error{Kind: fault.Limit, Subject: "session", Msg: fmt.Sprintf("the hub keeps %d sessions, which is as many as it may (session.max)", len(r.sessions)),
-			Hint: "Remove some, wait until some have expired, or raise session.max in the config."}
+	if err := r.room(s.own.principal); err != nil {
+		return nil, err
 	}
 	if s.gone { // a caller had it from before its end
 		fresh := &Session{r: r, id: s.id, own: s.own, client: s.client}
@@ -116,6 +116,36 @@ func (r *Registry) admit(s *Session) (*Session, error) {
 	}
 	r.sessions[s.own] = s
 	return s, nil
+}
+
+// shared is from how many Sessions on each principal has a share.
+const shared = 16
+
+// room says why a principal cannot have another Session. Each but the owner may
+// have half of all, and all of them together three quarters, so that nobody is
+// locked out by another. Called with mu held.
+func (r *Registry) room(principal string) error {
+	most := r.opts.Load().Max
+	if most <= 0 {
+		return nil
+	}
+	own, others := 0, 0
+	for k := range r.sessions {
+		if k.principal == principal {
+			own++
+		}
+		if k.principal != auth.LocalName {
+			others++
+		}
+	}
+	const hint = "Remove some, wait until some have expired, or raise session.max in the config."
+	switch {
+	case len(r.sessions) >= most:
+		return &fault.Error{Kind: fault.Limit, Subject: "session", Msg: fmt.Sprintf("the hub keeps %d sessions, which is as many as it may (session.max)", len(r.sessions)), Hint: hint}
+	case principal != auth.LocalName && most >= shared && (own >= most/2 || others >= most*3/4):
+		return &fault.Error{Kind: fault.Limit, Subject: "session", Msg: fmt.Sprintf("%q has %d sessions, and others have %d: the rest of the %d that the hub may keep (session.max) is not for one caller", principal, own, others-own, most), Hint: hint}
+	}
+	return nil
 }
 
 // leave makes s kept no more. It is called with write held.

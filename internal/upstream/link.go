@@ -23,6 +23,7 @@ type key struct {
 // A link is one connection to the upstream, with its process if it has one.
 type link struct {
 	key   key
+	owner string // of a connection for one client: its principal
 	conn  mcp.Conn
 	hello *mcp.Hello
 	proc  *process

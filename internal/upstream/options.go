@@ -41,6 +41,7 @@ type Options struct {
 	Probe      time.Duration // for the answer to the first modern request; 0 means 3 s
 	Connect    time.Duration // for the handshake; 0 means 30 s
 	PerSession bool          // one connection per client connection
+	Most       int           // connections of clients for themselves, with PerSession; 0 means 32
 	Filter     catalog.Filter
 	// Vouch marks the definitions of a list whose annotations count, before
 	// anybody sees them; nil vouches for all.
@@ -85,6 +86,9 @@ func (o *Options) defaults() {
 	}
 	set(&o.Timeout, 30*time.Second)
 	set(&o.MaxTimeout, 10*time.Minute)
+	if o.Most == 0 {
+		o.Most = 32
+	}
 	set(&o.Probe, 3*time.Second)
 	set(&o.Connect, 30*time.Second)
 	if o.Queue != nil {

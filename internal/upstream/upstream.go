@@ -65,9 +65,10 @@ type Upstream struct {
 
 // dialing is a connection attempt that several callers may wait for.
 type dialing struct {
-	done chan struct{}
-	link *link
-	err  error
+	done  chan struct{}
+	owner string // of a connection for one client: its principal
+	link  *link
+	err   error
 }
 
 func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
@@ -145,7 +146,11 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
 		}
 		d := u.dialing[k]
 		if d == nil {
-			if err := u.mayDial(); err != nil {
+			err := u.mayDial()
+			if err == nil {
+				err = u.room(k, c)
+			}
+			if err != nil {
 				u.mu.Unlock()
 				return nil, err
 			}
@@ -166,6 +171,45 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
 		d.link.busy.Add(1)
 		return d.link, nil
 	}
+}
+
+// room refuses a client one more connection of its own where there are as many
+// as there may be: each is a process, mostly. A caller but the owner can have
+// half of them. Called with mu held.
+func (u *Upstream) room(k key, c *mcp.Client) error {
+	if k.client == "" {
+		return nil
+	}
+	who := c.Actor.Principal()
+	all, own := 0, 0
+	count := func(k key, name string) {
+		if k.client != "" {
+			all++
+			if name == who.Name {
+				own++
+			}
+		}
+	}
+	for k, l := range u.links {
+		count(k, l.owner)
+	}
+	for k, d := range u.dialing {
+		count(k, d.owner)
+	}
+	switch most := u.opts.Most; {
+	case all >= most:
+		return u.full("there are %d connections for single sessions, as many as there may be", all)
+	case !who.IsOwner() && own >= max(most/2, 1):
+		return u.full("%q has %d connections for single sessions, as many as one caller may have", who.Name, own)
+	}
+	return nil
+}
+
+// full is the answer to one too many.
+func (u *Upstream) full(format string, args ...any) error {
+	f := fault.New(fault.Limit, u.opts.Name, format, args...)
+	f.Hint = "End sessions that are not used any more, or raise maxSessions of the server."
+	return f
 }
 
 // mayDial refuses while an upstream that keeps failing rests. Called with mu
@@ -191,6 +235,9 @@ func (u *Upstream) unreachable(cause error) *fault.Error {
 // startDial begins a connection attempt. Called with mu held.
 func (u *Upstream) startDial(k key, c *mcp.Client) *dialing {
 	d := &dialing{done: make(chan struct{})}
+	if k.client != "" {
+		d.owner = c.Actor.Principal().Name
+	}
 	u.dialing[k] = d
 	caps := sharedCaps
 	if k.client != "" && c.Capabilities != nil {
@@ -229,6 +276,7 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	}
 	u.pool.created.Add(1)
 	l := d.link
+	l.owner = d.owner
 	l.used.Store(time.Now().UnixNano())
 	if old := u.links[l.key]; old != nil {
 		// It has ended, and what tells of it comes too late to find it.
