@@ -20,7 +20,7 @@ type AgentOptions struct {
 	FrameBytes int           // of a question; 0 means 10 MiB
 	Write      time.Duration // for a client to take one message; 0 means 30 s
 	Beat       time.Duration // between two pings; 0 means 30 s
-	Most       int           // sockets of one principal; 0 means 64
+	Most       int           // sockets of one principal; 0 means 256
 	// Silence is after how long an empty sentence says that the agent is still
 	// at work: clients give up one of which they hear nothing. 0 means 10 s.
 	Silence time.Duration
@@ -46,7 +46,7 @@ func (o *AgentOptions) defaults() {
 		o.FrameBytes = ailumina.MessageBytes
 	}
 	if o.Most == 0 {
-		o.Most = 64
+		o.Most = 256
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -19,7 +19,7 @@ type Options struct {
 	MessageBytes int           // of a frame or a body; 1 MiB
 	Rate         float64       // frames of a socket, or POSTs of a principal, a second; 5
 	Burst        float64       // of them at once; 10
-	Connections  int           // sockets and streams of one principal; 64
+	Connections  int           // sockets and streams of one principal; 256
 
 	// Degraded names the upstreams that a principal could use and that do not
 	// work now; nil means that nobody knows of any.
@@ -32,7 +32,7 @@ func (o *Options) defaults() {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&o.MessageBytes, 1 << 20}, {&o.Connections, 64}} {
+	}{{&o.MessageBytes, 1 << 20}, {&o.Connections, 256}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

@@ -114,8 +114,10 @@ func apiStatus(f *fault.Error) int {
 		return http.StatusUnauthorized
 	case fault.Denied, fault.ApprovalRequired, fault.ForeignOrigin:
 		return http.StatusForbidden
-	case fault.TooLarge, fault.Limit:
+	case fault.TooLarge:
 		return http.StatusRequestEntityTooLarge
+	case fault.Limit:
+		return http.StatusTooManyRequests
 	case fault.Unreachable, fault.UpstreamLost:
 		return http.StatusBadGateway
 	case fault.Timeout:
