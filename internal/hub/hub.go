@@ -68,6 +68,9 @@ type Hub struct {
 	logs        *obs.Logs
 	data        *dataDir // nil in a temporary hub
 	tokens      auth.Verifier
+	signIns     *auth.SignIns // nil without a data folder
+	codes       auth.Codes
+	tickets     auth.Tickets
 	cat         *catalog.Catalog
 	pool        *upstream.Pool
 	state       state
@@ -144,9 +147,11 @@ func (h *Hub) openGround(opts Options) (err error) {
 		}
 		h.opened(h.data.close)
 		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
-		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
+		v, err := h.data.verifier(h.cfg.Auth.TokensFile)
+		if err != nil {
 			return err
 		}
+		h.tokens, h.signIns = v, v.signIns
 	}
 	h.writeLogs()
 	h.opened(func() {
