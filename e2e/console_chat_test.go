@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,8 +114,12 @@ func (c console) told(t *testing.T, session, role string, n int) {
 			Turn     *struct{}
 			Messages []struct{ Role string }
 		}
-		if err := json.Unmarshal(c.api(t, "GET", "/api/chat/"+session, ""), &got); err != nil {
-			t.Fatal(err)
+		status, text := c.answer(t, "GET", "/api/chat/"+session, "")
+		if status == http.StatusNotFound {
+			return false // the page has not said anything yet
+		}
+		if err := json.Unmarshal(text, &got); err != nil || status != http.StatusOK {
+			t.Fatalf("the conversation: %d %s, %v", status, text, err)
 		}
 		have := 0
 		for _, m := range got.Messages {

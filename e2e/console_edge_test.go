@@ -14,7 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
-// twin opens another tab of the same browser, which has its cookies.
+// twin opens another tab of the same browser, which is signed in with it.
 func (c console) twin(t *testing.T, path string) console {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(c.ctx)
@@ -108,13 +108,13 @@ func TestConsoleRevoked(t *testing.T) {
 	enter := func() {
 		t.Helper()
 		token := cli(t, h, "token", "create", "guest")
-		c.until(t, `document.querySelector('input[name=token]')`)
-		c.write(t, `input[name=token]`, token)
+		c.until(t, `document.querySelector('input[name=code]')`)
+		c.write(t, `input[name=code]`, token)
 		c.click(t, "form.lock button")
 		c.until(t, `!document.querySelector('form.lock')`)
 		c.token = token
 	}
-	c.run(t, `await fetch('/console/logout', {method: 'POST'})`)
+	c.signOut(t)
 	c.do(t, navigate("http://"+h.address+"/console/tools"))
 	enter()
 	var run struct{ Run struct{ ID string } }
@@ -137,7 +137,7 @@ func TestConsoleRevoked(t *testing.T) {
 		}
 		cli(t, h, "token", "revoke", "guest")
 		c.until(t, `document.querySelector('form.lock') && !document.querySelector('.pages').checkVisibility() &&
-			document.querySelector('form.lock').innerText.includes('not valid any more') && document.activeElement.name === 'token'`)
+			document.querySelector('form.lock').innerText.includes('no longer signed in') && document.activeElement.name === 'code'`)
 		c.picture(t, "revoked-"+strings.Split(v.path, "/")[0])
 		enter()
 		c.until(t, v.after)
@@ -151,10 +151,10 @@ func TestConsoleRevoked(t *testing.T) {
 	c.until(t, `document.querySelector('nav .foot').innerText.includes('owner')`)
 
 	// Who comes after another sees nothing of what only that one may see.
-	c.do(t, navigate("http://"+h.address+"/console/settings#token="+ownToken(t, h)))
+	c.do(t, navigate("http://"+h.address+"/console/settings#code="+console{hub: h, token: ownToken(t, h)}.newCode(t)))
 	c.until(t, `document.querySelector('main').innerText.includes('auth.required')`)
-	c.run(t, `await fetch('/console/logout', {method: 'POST'})`)
 	cli(t, h, "token", "revoke", "guest")
+	c.signOut(t)
 	enter()
 	c.until(t, `document.querySelector('.trouble')?.innerText.includes('only the hub') && !document.querySelector('main').innerText.includes('auth.required')`)
 }

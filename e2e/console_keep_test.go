@@ -45,7 +45,7 @@ func keptHub(t *testing.T) (hub, *process, []string, *peer.HTTPServer) {
 	return h, p, env, up
 }
 
-// TestConsoleKeeps takes the token, the hub and a good deal of memory from a page: what was typed into it stays, and it
+// TestConsoleKeeps takes the sign-in, the hub and a good deal of memory from a page: what was typed into it stays, and it
 // goes on.
 func TestConsoleKeeps(t *testing.T) {
 	t.Parallel()
@@ -73,13 +73,13 @@ func TestConsoleKeeps(t *testing.T) {
 	typed := `document.querySelector('[data-testid=text]')?.value === '{"typed": "by hand"}'`
 	c.until(t, typed)
 
-	// The token ends, and another is given: the form is behind the lock, out of sight and of reach.
-	c.run(t, `await fetch('/console/logout', {method: 'POST'})`)
-	c.until(t, `document.querySelector('form.lock') && document.title === 'Who are you? · Stoa'`)
+	// The sign-in ends, and another begins: the form is behind the lock, out of sight and of reach.
+	c.signOut(t)
+	c.until(t, `document.querySelector('form.lock') && document.title === 'Sign in · Stoa'`)
 	if got := c.run(t, `return [document.querySelector('[data-testid=text]').checkVisibility(), [...document.querySelectorAll('main')].filter((e) => e.checkVisibility()).length]`); got != `[false,1]` {
 		t.Errorf("behind the lock: %s", got)
 	}
-	c.write(t, `input[name="token"]`, c.token)
+	c.write(t, `input[name="code"]`, c.newCode(t))
 	c.do(t, chromedp.KeyEvent(kb.Enter))
 	c.until(t, `!document.querySelector('form.lock') && document.title === 'Tools · Stoa' && `+typed+` && document.querySelector('[data-testid=text]').checkVisibility()`)
 	c.until(t, `document.querySelector('nav .foot').innerText.includes('live')`)

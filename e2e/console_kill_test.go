@@ -14,7 +14,7 @@ import (
 )
 
 // TestConsoleChatKilled kills the hub in the midst of a call and of an answer, and starts it again: the page comes back by
-// itself and shows what the hub knows, no more and no less. Everything needs a token, which the page has in its cookie.
+// itself and shows what the hub knows, no more and no less. Everything needs a token; the page stays signed in.
 func TestConsoleChatKilled(t *testing.T) {
 	t.Parallel()
 	set := tools(t)
@@ -57,7 +57,7 @@ func TestConsoleChatKilled(t *testing.T) {
 		words = append(words, fmt.Sprintf("w%d", i))
 	}
 	c.say(t, "echo "+strings.Join(words, " "))
-	c.until(t, "document.querySelector("+quoted(by("thread"))+")?.innerText.includes('w10 ')")
+	c.until(t, "[...document.querySelectorAll("+quoted(by("assistant"))+")].some((e) => e.innerText.includes('w10 '))") // the hub has it, and not only the page
 	again()
 	c.idle(t, "kept", 2)
 	// What is shown is what the hub has kept: a page that comes later shows the same.
@@ -76,14 +76,14 @@ func TestConsoleChatKilled(t *testing.T) {
 	c.say(t, "echo **fine** again")
 	c.until(t, "[...document.querySelectorAll("+quoted(by("assistant")+" strong")+")].some((e) => e.textContent === 'fine')")
 	c.idle(t, "kept", 3)
-	// Without the cookie the page asks who is there, and no socket is opened.
-	c.run(t, `await fetch('/console/logout', {method: 'POST'})`)
+	// Signed out, the page asks who is there, and no socket is opened.
+	c.signOut(t)
 	c.do(t, navigate("http://"+h.address+"/console/chat/kept"))
 	c.until(t, `document.querySelector('form.lock')`)
 	if got := c.run(t, `return new Promise((yes) => { const s = new WebSocket('ws://' + location.host + '/ws?sessionId=kept'); s.onopen = () => yes('open'); s.onclose = () => yes('refused'); })`); got != `"refused"` {
 		t.Errorf("a socket without a token is %s", got)
 	}
-	c.write(t, `input[name="token"]`, c.token)
+	c.write(t, `input[name="code"]`, c.token)
 	c.click(t, "form.lock button")
 	c.until(t, count+"("+quoted(by("user"))+").length === 3")
 }

@@ -23,7 +23,7 @@ type console struct {
 	token string
 }
 
-// openConsole opens a view of the console the way `stoa console` does: with the token in the address.
+// openConsole opens a view of the console the way `stoa console` does: with a code in the address.
 func openConsole(t *testing.T, h hub, path string) console {
 	t.Helper()
 	c := console{tab: openTab(t, "about:blank"), hub: h, token: ownToken(t, h)}
@@ -33,7 +33,7 @@ func openConsole(t *testing.T, h hub, path string) console {
 		addEventListener('unhandledrejection', (e) => thrown.push('rejected: ' + e.reason));
 		addEventListener('securitypolicyviolation', (e) => thrown.push('forbidden: ' + e.violatedDirective + ' ' + e.blockedURI));`}))
 	c.do(t, chromedp.EmulateViewport(1280, 900))
-	c.do(t, chromedp.Navigate("http://"+h.address+"/console/"+path+"#token="+c.token))
+	c.do(t, chromedp.Navigate("http://"+h.address+"/console/"+path+"#code="+c.newCode(t)))
 	c.until(t, "document.querySelector('main h1')")
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -43,6 +43,22 @@ func openConsole(t *testing.T, h hub, path string) console {
 		}
 	})
 	return c
+}
+
+// newCode is a code with which a browser is signed in as the hub's owner.
+func (c console) newCode(t *testing.T) string {
+	t.Helper()
+	var made struct{ Code string }
+	if err := json.Unmarshal(c.api(t, "POST", "/api/v1/sign-ins/codes", ""), &made); err != nil {
+		t.Fatal(err)
+	}
+	return made.Code
+}
+
+// signOut signs every browser out, past the page.
+func (c console) signOut(t *testing.T) {
+	t.Helper()
+	cli(t, c.hub, "console", "sign-out", "--all")
 }
 
 // act is a command of the browser's protocol whose answer nobody needs.

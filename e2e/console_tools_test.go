@@ -223,7 +223,7 @@ func TestConsoleManyTools(t *testing.T) {
 	if got := c.run(t, "return location.search"); !strings.Contains(got, "filter=number+9999") || strings.Contains(got, "offset") {
 		t.Errorf("the address is %s", got)
 	}
-	took := c.run(t, `const began = performance.now(); for (let i = 0; i < 20; i++) await (await fetch('/api/v1/tools?sort=calls&filter=thing&offset=' + i * 50)).json(); return (performance.now() - began) / 20`)
+	took := c.run(t, `const began = performance.now(); for (let i = 0; i < 20; i++) await (await fetch('/api/v1/tools?sort=calls&filter=thing&offset=' + i * 50, {headers: {Authorization: 'Bearer ' + JSON.parse(localStorage.getItem('stoa.sign-in')).secret}})).json(); return (performance.now() - began) / 20`)
 	t.Logf("a page of 10,000 tools takes %s ms", took)
 }
 

@@ -112,25 +112,6 @@ func browse(t *testing.T, h *hub, hub, name, file string) map[string]string {
 	}
 }
 
-// chromium is the browser, or the test is skipped where it need not be there.
-func chromium(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("STOA_BROWSER")
-	if path == "none" {
-		t.Skip("no Chromium is installed, and e2e/chromium could not install one")
-	}
-	for _, name := range []string{path, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); name != "" && err == nil {
-			return found
-		}
-	}
-	if os.Getenv("STOA_E2E") == "require" {
-		t.Fatal("no Chromium is installed; run `make tools` as root, or set STOA_BROWSER to one, or to none")
-	}
-	t.Skip("no Chromium is installed; run `make tools` as root, or set STOA_BROWSER")
-	return ""
-}
-
 // A page of another port or of another name can use nothing of the hub, also
 // one whose name is made to lead to this machine.
 func TestForeignPagesAreKeptOut(t *testing.T) {

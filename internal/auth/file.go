@@ -30,13 +30,17 @@ type tokenFile struct {
 }
 
 // current reports whether the file is still the one that s was read from.
-func (s *snapshot) current(path string) bool {
+func (s *snapshot) current(path string) bool { return unchanged(path, s.info, s.err) }
+
+// unchanged reports whether a file is still the one that was read: info is nil
+// if there was none, and err says what was wrong with it.
+func unchanged(path string, was os.FileInfo, wrong error) bool {
 	info, err := os.Stat(path)
 	if err != nil {
-		return s.info == nil && s.err == nil && errors.Is(err, fs.ErrNotExist)
+		return was == nil && wrong == nil && errors.Is(err, fs.ErrNotExist)
 	}
-	return s.info != nil && os.SameFile(info, s.info) && info.Mode() == s.info.Mode() &&
-		info.Size() == s.info.Size() && info.ModTime().Equal(s.info.ModTime())
+	return was != nil && os.SameFile(info, was) && info.Mode() == was.Mode() &&
+		info.Size() == was.Size() && info.ModTime().Equal(was.ModTime())
 }
 
 // load reads the file. It never fails: what went wrong is in the snapshot.
@@ -49,34 +53,10 @@ func load(path string) *snapshot {
 }
 
 func (s *snapshot) read(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	// Of the open file, not the path: it may be replaced in between.
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	s.info = info
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("its mode %04o lets other users at it: run chmod 600 on it", info.Mode().Perm())
-	}
-	if info.Size() > maxFileBytes {
-		return fmt.Errorf("%d bytes are more than the %d allowed", info.Size(), maxFileBytes)
-	}
 	var content tokenFile
-	d := json.NewDecoder(f)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&content); err != nil {
-		return damaged(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return damaged(errors.New("there is more after its end"))
+	info, err := readPrivate(path, &content)
+	if s.info = info; err != nil || info == nil {
+		return err
 	}
 	if content.Version != fileVersion {
 		return fmt.Errorf("it has version %d and this program knows %d: use the program that wrote it", content.Version, fileVersion)
@@ -92,22 +72,58 @@ func (s *snapshot) read(path string) error {
 	return nil
 }
 
+// readPrivate decodes a file that only its owner can read. What is said of a
+// file that does not exist is nil.
+func readPrivate(path string, content any) (os.FileInfo, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// Of the open file, not the path: it may be replaced in between.
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return info, fmt.Errorf("its mode %04o lets other users at it: run chmod 600 on it", info.Mode().Perm())
+	}
+	if info.Size() > maxFileBytes {
+		return info, fmt.Errorf("%d bytes are more than the %d allowed", info.Size(), maxFileBytes)
+	}
+	d := json.NewDecoder(f)
+	d.DisallowUnknownFields()
+	if err := d.Decode(content); err != nil {
+		return info, damaged(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return info, damaged(errors.New("there is more after its end"))
+	}
+	return info, nil
+}
+
 func damaged(err error) error {
 	return fmt.Errorf("it is damaged, and no token counts until it is repaired or removed: %w", err)
 }
 
-// save replaces the file. A reader sees the old one or the new one, and after
-// a crash there is one of them.
-func save(path string, list []stored) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write token file %s: %w", path, err)
-		}
-	}()
+// save replaces the token file.
+func save(path string, list []stored) error {
 	if list == nil {
 		list = []stored{}
 	}
-	b, err := json.MarshalIndent(tokenFile{fileVersion, list}, "", "  ")
+	if err := writePrivate(path, tokenFile{fileVersion, list}); err != nil {
+		return fmt.Errorf("write token file %s: %w", path, err)
+	}
+	return nil
+}
+
+// writePrivate replaces a file that only its owner can read. A reader sees the
+// old one or the new one, and after a crash there is one of them.
+func writePrivate(path string, content any) (err error) {
+	b, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -22,7 +21,7 @@ type Options struct {
 	Hosts    []string // values of Host to allow besides loopback ones, each host or host:port
 	Origins  []string // origins to allow besides the hub's own, each scheme://host[:port]
 	Verifier Verifier // finds out whose a token is; nil means that no token is valid
-	Cookie   string   // the cookie in which the hub's own pages bring a token; empty means none
+	Tickets  *Tickets // what lets browsers in where they cannot send a token; nil means that no ticket is valid
 	// Local says why a caller on this machine without a token is not Local; nil
 	// means that each is.
 	Local func(r *http.Request) *fault.Error
@@ -106,7 +105,13 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 			g.say(w, f, f.Status(false))
 			return
 		}
-		who, token := g.identify(w, r, require)
+		var who *Principal
+		var token string
+		if ticket, present := cutTicket(r); present {
+			who, token = g.admit(w, r, ticket)
+		} else {
+			who, token = g.identify(w, r, require)
+		}
 		if who == nil {
 			return
 		}
@@ -133,9 +138,6 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 // or answers the request and returns nil.
 func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (who *Principal, token string) {
 	token, present, err := Bearer(r.Header)
-	if !present {
-		token, present = g.cookie(r)
-	}
 	if token == "undefined" || token == "null" {
 		// What clients in JavaScript send that have no token.
 		present = false
@@ -151,18 +153,11 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 		g.say(w, f, http.StatusUnauthorized)
 		return nil, ""
 	}
-	if err == nil {
-		if who, err = g.verify(r.Context(), token); err == nil {
-			return who, token
-		}
-		if !errors.Is(err, ErrBadToken) {
-			g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
-			g.say(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
-			return nil, ""
-		}
+	if err != nil {
+		g.reject(w, r, err)
+		return nil, ""
 	}
-	g.reject(w, r, err)
-	return nil, ""
+	return g.holder(w, r, token), token
 }
 
 // foreigner says why a caller on this machine is not Local.
@@ -173,33 +168,19 @@ func (g *Guard) foreigner(r *http.Request) *fault.Error {
 	return g.opt.Local(r)
 }
 
-// cookie returns the token that one of the hub's own pages brought. Browsers
-// send cookies to every port of a host, so what another page there asks for
-// does not count; the browser says which page asks.
-func (g *Guard) cookie(r *http.Request) (token string, present bool) {
-	if g.opt.Cookie == "" || !ownPage(r) {
-		return "", false
+// holder returns whose a token is, or answers the request and returns nil.
+func (g *Guard) holder(w http.ResponseWriter, r *http.Request, token string) *Principal {
+	who, err := g.verify(r.Context(), token)
+	switch {
+	case err == nil:
+		return who
+	case errors.Is(err, ErrBadToken):
+		g.reject(w, r, err)
+	default:
+		g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
+		g.say(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
 	}
-	c, err := r.Cookie(g.opt.Cookie)
-	if err != nil || c.Value == "" {
-		return "", false
-	}
-	return c.Value, true
-}
-
-// ownPage reports whether the browser says that a page of ours asks. Not every
-// browser says so of a WebSocket; then its Origin does, port and all, which a
-// handshake always has.
-func ownPage(r *http.Request) bool {
-	if site, said := r.Header["Sec-Fetch-Site"]; said {
-		return len(site) == 1 && site[0] == "same-origin"
-	}
-	scheme, host, ok := strings.Cut(r.Header.Get("Origin"), "://")
-	own := "http"
-	if r.TLS != nil {
-		own = "https"
-	}
-	return ok && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && scheme == own && strings.EqualFold(host, r.Host)
+	return nil
 }
 
 func (g *Guard) verify(ctx context.Context, token string) (*Principal, error) {

@@ -18,6 +18,8 @@ type Principal struct {
 	Scopes Scopes
 	Via    Via
 	Rights Rights // those that its token was given; the owner has all
+	Token  string // id of the token that it came with or signed in with; empty without one, and for the owner
+	SignIn string // id of the sign-in that it came with, if it did
 }
 
 // Via is how a principal was authenticated.

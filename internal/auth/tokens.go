@@ -43,7 +43,7 @@ type Token struct {
 
 // principal is who comes with the token.
 func (t *Token) principal() *Principal {
-	return &Principal{Name: t.Name, Scopes: t.Scopes.clone(), Via: ViaToken, Rights: slices.Clone(t.Rights)}
+	return &Principal{Name: t.Name, Scopes: t.Scopes.clone(), Via: ViaToken, Rights: slices.Clone(t.Rights), Token: t.ID}
 }
 
 // ErrNoToken is the answer of Revoke where nothing matches.
@@ -136,9 +136,9 @@ func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration, rights ..
 	if ttl < 0 {
 		return fail(fmt.Errorf("it would have expired %s ago: give a time to live above zero, or none", -ttl))
 	}
-	secret := newSecret()
+	secret := newSecret(TokenPrefix)
 	now := t.now().UTC().Truncate(time.Second)
-	tok := Token{ID: newID(), Name: name, Scopes: scopes.clone(), Rights: slices.Clone(rights), Created: now}
+	tok := Token{ID: newID("t_"), Name: name, Scopes: scopes.clone(), Rights: slices.Clone(rights), Created: now}
 	if ttl > 0 {
 		tok.Expires = t.now().UTC().Add(ttl)
 	}
@@ -175,12 +175,22 @@ func (t *Tokens) List() ([]Token, error) {
 // Named returns the principal of the token of that name, or nil if there is
 // none that is valid now.
 func (t *Tokens) Named(name string) (*Principal, error) {
+	return t.find(func(one *Token) bool { return one.Name == name })
+}
+
+// WithID returns the principal of the token of that id, or nil if there is none
+// that is valid now.
+func (t *Tokens) WithID(id string) (*Principal, error) {
+	return t.find(func(one *Token) bool { return one.ID == id })
+}
+
+func (t *Tokens) find(is func(*Token) bool) (*Principal, error) {
 	s := t.refresh()
 	if s.err != nil {
 		return nil, s.err
 	}
 	for i := range s.tokens {
-		if one := &s.tokens[i].Token; one.Name == name && (one.Expires.IsZero() || t.now().Before(one.Expires)) {
+		if one := &s.tokens[i].Token; is(one) && (one.Expires.IsZero() || t.now().Before(one.Expires)) {
 			return one.principal(), nil
 		}
 	}
@@ -248,17 +258,17 @@ func (t *Tokens) refresh() *snapshot {
 
 // newSecret returns 256 random bits in letters and digits, so that a double
 // click selects all of it.
-func newSecret() string {
+func newSecret(prefix string) string {
 	var b [32]byte
 	rand.Read(b[:])
 	text := new(big.Int).SetBytes(b[:]).Text(62)
-	return TokenPrefix + strings.Repeat("0", 43-len(text)) + text
+	return prefix + strings.Repeat("0", 43-len(text)) + text
 }
 
-func newID() string {
+func newID(prefix string) string {
 	var b [6]byte
 	rand.Read(b[:])
-	return "t_" + hex.EncodeToString(b[:])
+	return prefix + hex.EncodeToString(b[:])
 }
 
 var _ Verifier = (*Tokens)(nil)

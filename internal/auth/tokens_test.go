@@ -75,7 +75,7 @@ func TestTokensLifeCycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&Principal{Name: "ci", Scopes: Scopes{"git*", "files"}, Via: ViaToken}, who); d != "" {
+	if d := cmp.Diff(&Principal{Name: "ci", Scopes: Scopes{"git*", "files"}, Via: ViaToken, Token: tok.ID}, who); d != "" {
 		t.Fatal(d)
 	}
 	b, err := os.ReadFile(path)

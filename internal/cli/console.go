@@ -2,20 +2,48 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"html"
+	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/console"
+	"github.com/stoahub/stoa/internal/hub"
 )
 
 type consoleCmd struct {
-	files
-	NoOpen bool `help:"Print the address only; open no browser."`
+	Open    consoleOpenCmd    `cmd:"" default:"withargs" help:"Open the console in the browser and sign in (the default)."`
+	SignIns consoleSignInsCmd `cmd:"" name:"sign-ins" help:"List the browsers that are signed in."`
+	SignOut consoleSignOutCmd `cmd:"" name:"sign-out" help:"Sign out a browser, or all of them."`
 }
 
-// Run opens the console of the hub that runs on the data folder. The token is
-// in the part of the address that browsers send to nobody.
-func (c *consoleCmd) Run(ctx context.Context, s std) error {
+type consoleOpenCmd struct {
+	files
+	asJSON
+	NoOpen bool `help:"Open no browser: print the address, and a code to sign in with there."`
+}
+
+// signInCode is a code to sign in with, and where.
+type signInCode struct {
+	URL     string    `json:"url"`
+	Code    string    `json:"code"`
+	ID      string    `json:"id"`
+	Expires time.Time `json:"expires"`
+}
+
+const codesPath = "/api/v1/sign-ins/codes"
+
+// Run opens the console of the hub that runs on the data folder. The browser is
+// signed in by a code that works once, within two minutes. The code reaches it
+// through a file that nobody else can read: what is on the command line of a
+// browser, everybody on the machine can see.
+func (c *consoleOpenCmd) Run(ctx context.Context, s std) error {
 	cfg, _, err := c.load(nil)
 	if err != nil {
 		return err
@@ -29,12 +57,189 @@ func (c *consoleCmd) Run(ctx context.Context, s std) error {
 		return failed(exitUnreachable, "Start one with stoa serve.", "no hub runs on %s", cfg.Data)
 	}
 	defer answers.close()
-	at := answers.base.JoinPath("/console/")
-	shown := at.String() + "#token=" + url.PathEscape(answers.token)
-	if c.NoOpen || !isTerminal(s.out) || console.Open(ctx, shown) != nil {
-		_, err := fmt.Fprintln(s.out, shown)
+	e, err := answers.newCode(ctx)
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "opened %s\n", at)
+	if c.JSON {
+		return s.json(e)
+	}
+	if c.NoOpen || !isTerminal(s.out) {
+		return e.print(s)
+	}
+	file, err := e.write(cfg.Data)
+	if err != nil {
+		s.note("the browser has to be signed in by hand: %v", err)
+		return e.print(s)
+	}
+	defer os.Remove(file)
+	if err := console.Open(ctx, (&url.URL{Scheme: "file", Path: file}).String()); err != nil {
+		s.note("no browser could be opened: %v", err)
+		return e.print(s)
+	}
+	return e.wait(ctx, s, answers)
+}
+
+// newCode asks the hub for a code.
+func (c *client) newCode(ctx context.Context) (e signInCode, err error) {
+	b, err := c.ask(ctx, http.MethodPost, codesPath, nil, nil)
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	e.URL = c.base.JoinPath("/console/").String()
+	return e, err
+}
+
+// print tells a person where to go and what to type there.
+func (e *signInCode) print(s std) error {
+	_, err := fmt.Fprintf(s.out, "%s\nsign in with the code %s, within %v\n", e.URL, e.Code, e.left())
 	return err
+}
+
+func (e *signInCode) left() time.Duration { return max(time.Until(e.Expires), 0).Round(time.Second) }
+
+// redirect is the page that carries a code to the console: behind #, which no
+// browser sends to anybody.
+const redirect = `<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<title>Stoa</title>
+<meta http-equiv="refresh" content="0;url=%[1]s">
+<p><a href="%[1]s">Open the console</a></p>
+`
+
+// signInFiles are those that were left by commands that were killed.
+const signInFiles = "console-*.html"
+
+// write makes the file that signs a browser in. It is private from the moment
+// that it exists.
+func (e *signInCode) write(folder string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	removeStale(folder)
+	f, err := os.CreateTemp(folder, signInFiles) // O_EXCL and 0600
+	if err != nil {
+		return "", err
+	}
+	at := html.EscapeString(e.URL + "#code=" + url.QueryEscape(e.Code))
+	_, err = fmt.Fprintf(f, redirect, at)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// removeStale removes files whose code has expired.
+func removeStale(folder string) {
+	old, _ := filepath.Glob(filepath.Join(folder, signInFiles)) // the pattern is well-formed
+	for _, path := range old {
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > auth.CodeLife {
+			os.Remove(path)
+		}
+	}
+}
+
+// wait waits until the browser has used the code, which it cannot do if it may
+// not read our file; then a person can still type it.
+func (e *signInCode) wait(ctx context.Context, s std, c *client) error {
+	if _, err := fmt.Fprintf(s.out, "opened %s\n", e.URL); err != nil {
+		return err
+	}
+	s.note("if the page asks for a code, or the browser cannot read the file that was opened, go to %s and type %s (within %v)", e.URL, e.Code, e.left())
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for time.Now().Before(e.Expires) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		var now auth.Code
+		b, err := c.ask(ctx, http.MethodGet, codesPath+"/"+e.ID, nil, nil)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(b, &now); err != nil {
+			return err
+		}
+		if now.Used {
+			_, err := fmt.Fprintln(s.out, "the browser is signed in")
+			return err
+		}
+	}
+	return failed(exitFailed, "Run stoa console again.", "the code has expired, and nobody used it")
+}
+
+// signIns opens the file of sign-ins. It needs no hub: one that runs sees each
+// change by itself.
+func (f *files) signIns() (*auth.SignIns, error) {
+	cfg, _, err := f.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	return auth.OpenSignIns(hub.SignInsFile(cfg.Data), "", nil)
+}
+
+type consoleSignInsCmd struct {
+	files
+	asJSON
+}
+
+func (c *consoleSignInsCmd) Run(s std) error {
+	signIns, err := c.signIns()
+	if err != nil {
+		return err
+	}
+	all, err := signIns.List()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return s.json(map[string]any{"signIns": all})
+	}
+	if len(all) == 0 {
+		s.note("no browser is signed in; stoa console signs one in")
+		return nil
+	}
+	var rows [][]cell
+	for _, one := range all {
+		rows = append(rows, []cell{{text: one.ID}, {text: one.Name}, {text: one.Created.Local().Format("2006-01-02 15:04")}, {text: "until " + one.Expires.Local().Format("2006-01-02 15:04")}, {text: one.Browser}})
+	}
+	return s.table([]string{"ID", "WHO", "SINCE", "VALID", "BROWSER"}, rows)
+}
+
+type consoleSignOutCmd struct {
+	files
+	asJSON
+	ID  string `arg:"" optional:"" name:"id" help:"Id of the sign-in, as stoa console sign-ins lists it."`
+	All bool   `help:"Sign out every browser of everybody."`
+}
+
+func (c *consoleSignOutCmd) Run(s std) error {
+	if (c.ID == "") != c.All {
+		return failed(exitUsage, "Run stoa console sign-ins to see who is signed in.", "say which browser to sign out, by its id, or --all")
+	}
+	signIns, err := c.signIns()
+	if err != nil {
+		return err
+	}
+	gone, err := signIns.Revoke(func(one auth.SignIn) bool { return c.All || one.ID == c.ID })
+	if errors.Is(err, auth.ErrNoSignIn) && !c.All {
+		return &failure{err: err, hint: "Run stoa console sign-ins to see who is signed in.", code: exitUsage}
+	}
+	if err != nil && !errors.Is(err, auth.ErrNoSignIn) {
+		return err
+	}
+	if c.JSON {
+		return s.json(map[string]any{"signedOut": gone})
+	}
+	for _, one := range gone {
+		if _, err := fmt.Fprintf(s.out, "signed out %s (%s, %s)\n", one.ID, one.Name, one.Browser); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,9 +1,10 @@
 // Package console owns what people see in a browser: it serves the console's
-// files and lets a browser in.
+// files and has the system show them.
 //
-// A browser that showed a valid token once brings it back in a cookie that
-// scripts cannot read and that only the hub's own pages count with. All that
-// the console shows comes from the JSON API, which the command line uses too.
+// The files tell nothing and are for everybody. All that the console shows
+// comes from the JSON API, which the command line uses too, and needs a sign-in
+// (docs/adr/0011-sign-in.md). Nothing that lets anybody in is ever part of an
+// address or of a command that this package runs.
 package console
 
 import (
@@ -11,39 +12,18 @@ import (
 	"net/http"
 	"os/exec"
 	"runtime"
-	"time"
-
-	"github.com/stoahub/stoa/internal/auth"
+	"strings"
 )
 
-// stay is how long a browser keeps its token.
-const stay = 30 * 24 * time.Hour
-
-// Cookie is the name of the cookie of a hub. Hubs on several ports of a machine
-// share its cookies, so that each has a name of its own.
-func Cookie(hub string) string { return "stoa_" + hub }
-
-// Route adds the console, whose pages are files, to mux. public lets everybody see the files, which
-// tell nothing; require lets those with a token through.
-func Route(mux *http.ServeMux, cookie string, files http.Handler, public func(http.Handler) http.Handler, require func(auth.Handler) http.Handler) {
+// Route adds the console, whose pages are files, to mux. public lets everybody
+// see them.
+func Route(mux *http.ServeMux, files http.Handler, public func(http.Handler) http.Handler) {
 	mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusMovedPermanently))
 	mux.Handle("GET /console/", public(files))
-	mux.Handle("POST /console/login", require(func(w http.ResponseWriter, r *http.Request, _ *auth.Principal) {
-		token, present, err := auth.Bearer(r.Header)
-		if !present || err != nil { // it was let in by its cookie
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		http.SetCookie(w, &http.Cookie{Name: cookie, Value: token, Path: "/", MaxAge: int(stay.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	mux.Handle("POST /console/logout", public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
-		w.WriteHeader(http.StatusNoContent)
-	})))
 }
 
-// Open asks the system to show an address to the person at it.
+// Open asks the system to show an address to the person at it. Everybody on the
+// machine can read the address.
 func Open(ctx context.Context, address string) error {
 	name, args := "xdg-open", []string{address}
 	switch runtime.GOOS {
@@ -53,4 +33,23 @@ func Open(ctx context.Context, address string) error {
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
 	}
 	return exec.CommandContext(ctx, name, args...).Run()
+}
+
+// Browser says in words what a User-Agent header does, so that people know
+// their browsers apart.
+func Browser(agent string) string {
+	pick := func(or string, pairs ...string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if strings.Contains(agent, pairs[i]) {
+				return pairs[i+1]
+			}
+		}
+		return or
+	}
+	// Each of these claims to be those that follow it.
+	name := pick("a program", "Edg/", "Edge", "OPR/", "Opera", "Firefox/", "Firefox", "Chrome/", "Chrome", "Safari/", "Safari", "Mozilla/", "a browser")
+	if system := pick("", "Android", "Android", "iPhone", "iPhone", "iPad", "iPad", "Windows", "Windows", "Mac OS X", "macOS", "CrOS", "ChromeOS", "Linux", "Linux"); system != "" {
+		return name + " on " + system
+	}
+	return name
 }

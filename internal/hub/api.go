@@ -66,6 +66,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		mux.Handle(pattern, h.answering(v1, f))
 	}
 	h.routeConsoleAPI(mux, v1)
+	h.routeEntry(mux, v1)
 }
 
 // answering serves f to those with a token, and compresses what is long.
@@ -134,7 +135,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules, events, exchanges and errors under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules, events, exchanges, errors, sign-ins and tickets under /api/v1."
 	return f
 }
 

@@ -180,23 +180,35 @@ func TokensFile(data, configured string) string {
 	return filepath.Join(data, "tokens.json")
 }
 
-// verifier accepts the folder's own token and those of the tokens file.
-func (d *dataDir) verifier(tokensFile string) (auth.Verifier, error) {
+// SignInsFile is where the browsers are kept that are signed in to the console.
+func SignInsFile(data string) string { return filepath.Join(data, "signins.json") }
+
+// verifier accepts the folder's own token, those of the tokens file, and
+// sign-ins.
+func (d *dataDir) verifier(tokensFile string) (*verifier, error) {
 	t, err := auth.OpenTokens(TokensFile(d.path, tokensFile))
 	if err != nil {
 		return nil, err
 	}
-	return &verifier{local: d.token, tokens: t}, nil
+	s, err := auth.OpenSignIns(SignInsFile(d.path), d.token, t)
+	if err != nil {
+		return nil, err
+	}
+	return &verifier{local: d.token, tokens: t, signIns: s}, nil
 }
 
 type verifier struct {
-	local  string
-	tokens *auth.Tokens
+	local   string
+	tokens  *auth.Tokens
+	signIns *auth.SignIns
 }
 
 func (v *verifier) Verify(ctx context.Context, token string) (*auth.Principal, error) {
-	if subtle.ConstantTimeCompare([]byte(token), []byte(v.local)) == 1 {
+	switch {
+	case subtle.ConstantTimeCompare([]byte(token), []byte(v.local)) == 1:
 		return auth.Owner, nil
+	case strings.HasPrefix(token, auth.SignInPrefix):
+		return v.signIns.Verify(ctx, token)
 	}
 	return v.tokens.Verify(ctx, token)
 }

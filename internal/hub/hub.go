@@ -70,7 +70,10 @@ type Hub struct {
 	data        *dataDir // nil in a temporary hub
 	tokens      auth.Verifier
 	lobby       *lobby.Lobby
-	tellsUsers  bool // the system says which user of this machine calls
+	tellsUsers  bool          // the system says which user of this machine calls
+	signIns     *auth.SignIns // nil without a data folder
+	codes       auth.Codes
+	tickets     auth.Tickets
 	cat         *catalog.Catalog
 	pool        *upstream.Pool
 	state       state
@@ -147,9 +150,11 @@ func (h *Hub) openGround(opts Options) (err error) {
 		}
 		h.opened(h.data.close)
 		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
-		if h.tokens, err = h.data.verifier(h.cfg.Auth.TokensFile); err != nil {
+		v, err := h.data.verifier(h.cfg.Auth.TokensFile)
+		if err != nil {
 			return err
 		}
+		h.tokens, h.signIns = v, v.signIns
 	}
 	h.writeLogs()
 	h.opened(func() {

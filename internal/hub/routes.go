@@ -65,7 +65,7 @@ func isLoopback(a net.Addr) bool {
 func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	g, err := auth.NewGuard(auth.Options{
 		Loopback: loopback, Hosts: h.cfg.Auth.Hosts, Origins: h.cfg.Auth.Origins,
-		Verifier: h.tokens, Cookie: h.cookie(), Logger: h.logger("auth"), Local: h.local, Hold: h.hold,
+		Verifier: h.tokens, Tickets: &h.tickets, Logger: h.logger("auth"), Local: h.local, Hold: h.hold,
 	})
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 	mux.Handle("GET /api/v1/servers", g.Require(h.listServers))
 	h.routeAPI(mux, g)
 	if h.data != nil { // a temporary hub has no token to let anybody in with
-		console.Route(mux, h.cookie(), web.Console(), g.Public, g.Require)
+		console.Route(mux, web.Console(), g.Public)
 	}
 	h.routeChat(mux, g, face)
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(h.healthz)))
@@ -207,14 +207,6 @@ func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {
 		out["data"] = h.data.id()
 	}
 	reply(w, http.StatusOK, out)
-}
-
-// cookie is in which the console's pages bring their token.
-func (h *Hub) cookie() string {
-	if h.data == nil {
-		return ""
-	}
-	return console.Cookie(h.data.id())
 }
 
 func (h *Hub) index(w http.ResponseWriter, r *http.Request) {

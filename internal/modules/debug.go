@@ -84,7 +84,7 @@ func Debug(opts DebugOptions) *Module {
 func (o DebugOptions) webTools() []Tool {
 	return []Tool{
 		{Name: "web_debug_start", Title: "Open the web console", Idempotent: true,
-			Description: "Serves the hub's web console on a further port of this machine and answers with its URL. The page asks for the hub's token.",
+			Description: "Serves the hub's web console on a further port of this machine and answers with its URL. The person has to sign in there.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"port":{"type":"integer","minimum":1,"maximum":65535,"description":"Left out, any that is free."},
 				"openBrowser":{"type":"boolean","description":"Show it to the person at the hub's machine."}}}`,

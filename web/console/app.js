@@ -1,9 +1,10 @@
 // The console: a bar of pages, and the page that the address names.
 import { html, render, Component, useState, useEffect, useRef } from './lib/html.js';
-import { locked, unlock, unlockFromAddress, welcome } from './lib/api.js';
+import { locked, signIn, signInFromAddress, signOut, codeTrouble, welcome } from './lib/api.js';
+import { signedIn } from './lib/signin.js';
 import { route, Link } from './lib/router.js';
 import { connection, missed, listen } from './lib/events.js';
-import { Page, Trouble, Empty } from './lib/ui.js';
+import { Page, Trouble, Empty, Button } from './lib/ui.js';
 import { keepFocus } from './lib/focus.js';
 import { pages } from './pages/index.js';
 
@@ -18,26 +19,39 @@ function Nav() {
     </li>`)}</ul>
     <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}>
     </span> ${states[connection.value] || connection.value}
-    ${missed.value ? html` · ${missed.value} missed` : null}</div></nav>`;
+    ${missed.value ? html` · ${missed.value} missed` : null}</div>
+    <div class="foot who"><span title="Who is signed in here">${signedIn.value?.owner ? 'The owner' : signedIn.value?.name}</span>
+    <${Button} onClick=${() => signOut()} data-testid="sign-out">Sign out<//></div></nav>`;
 }
 
+/** The most characters of a code; a token is longer, and lasts, so that it is not shown. */
+const codeLength = 14;
+
 function Lock() {
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(codeTrouble.value);
+  const [busy, setBusy] = useState(false);
+  const [long, setLong] = useState(false);
   const submit = async (/** @type {any} */ e) => {
     e.preventDefault();
+    if (busy) return;
+    setBusy(true);
     try {
-      await unlock(new FormData(e.target).get('token')?.toString() || '');
+      await signIn(new FormData(e.target).get('code')?.toString() || '');
     } catch (err) {
       setError(err);
     }
+    setBusy(false);
   };
   const field = useRef(/** @type {HTMLInputElement|null} */ (null));
   useEffect(() => field.current?.focus(), []); // it may have been in what is hidden now
-  return html`<${Page} title="Who are you?"><form class="lock" onSubmit=${submit}>
-    ${welcome.value ? html`<p class="notice" role="status">The token that this page had is not valid any more: it was revoked, has expired,
-    or you have left elsewhere. With another the page goes on where it was.</p>` : null}
-    <p>The console needs a token. <code>stoa console</code> opens it with one; <code>stoa token create</code> makes others.</p>
-    <label>Token <input name="token" type="password" autocomplete="off" required ref=${field} /></label> <button>Enter</button>
+  return html`<${Page} title="Sign in"><form class="lock" onSubmit=${submit}>
+    ${welcome.value ? html`<p class="notice" role="status">You are no longer signed in. A sign-in lasts 12 hours; it ends earlier when
+      you sign out elsewhere or your token is revoked. Sign in again to go on where you were.</p>` : null}
+    <p>On the hub’s machine, <code>stoa console</code> opens this page and signs you in. If it does not, type the code
+      that${' '}<code>stoa console --no-open</code> prints. It works once, within two minutes.</p>
+    <p>If you were given a token, type that.</p>
+    <label>Code or token <input name="code" type=${long ? 'password' : 'text'} autocomplete="off" autocapitalize="off" spellcheck=${false}
+    required ref=${field} onInput=${(/** @type {any} */ e) => setLong(e.target.value.trim().length > codeLength)} /></label> <button aria-disabled=${busy}>Sign in</button>
     <${Trouble} error=${error} /></form><//>`;
 }
 
@@ -72,7 +86,7 @@ function decoded(part) {
 
 function App() {
   useEffect(() => listen(() => {}, false), []);
-  // A page that was open when its token ended waits behind the lock: what was typed into it is there afterwards.
+  // A page that was open when its sign-in ended waits behind the lock: what was typed into it is there afterwards.
   const opened = useRef(false);
   opened.current ||= !locked.value;
   if (!opened.current) return html`<${Lock} />`;
@@ -86,11 +100,7 @@ function App() {
     }<//></div>`;
 }
 
-try {
-  await unlockFromAddress();
-} catch {
-  locked.value = true;
-}
+await signInFromAddress();
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 root.textContent = '';
 keepFocus(root);

@@ -2,14 +2,15 @@
 // hub's own words.
 import { signal } from './html.js';
 import { exact } from './jsontext.js';
+import { signedIn, keep, forget, credential, onOthers } from './signin.js';
 
-/** Whether the hub wants a token that this browser has not given. */
-export const locked = signal(false);
+/** Whether somebody has to sign in before anything can be asked. */
+export const locked = signal(!signedIn.value);
 
 /** Whether the hub has known who is there since the page was loaded. */
 export const welcome = signal(false);
 
-/** How often a token was given: what was asked before says nothing of it. */
+/** How often somebody has signed in: what was asked before says nothing of it. */
 export const entries = signal(0);
 
 export class Failure extends Error {
@@ -55,7 +56,7 @@ function entered(stop) {
 }
 
 /**
- * The same, for what is not JSON. Who only looks waits while the page is locked, and looks again when a token that was
+ * The same, for what is not JSON. Who only looks waits while the page is locked, and looks again when a sign-in that was
  * good is so no more: then the page goes on where it was. What changes something is never repeated.
  * @param {string} path @param {any} [options] again says that the request may be repeated; what has no method may be
  */
@@ -63,20 +64,28 @@ export async function ask(path, options = {}) {
   const { again = !options.method, ...request } = options;
   for (;;) {
     if (again && locked.value) await entered(request.signal);
-    const at = entries.value;
+    const secret = signedIn.value?.secret || '';
     try {
       return await once(path, request);
     } catch (e) {
       if (!(e instanceof Failure) || !e.stranger) throw e;
-      if (at === entries.value) locked.value = true;
+      refused(secret);
       if (!again) throw e;
     }
   }
 }
 
-/** Asks once. @param {string} path @param {any} options */
+/** Takes note that a sign-in is good no more. @param {string} secret */
+export function refused(secret) {
+  if (secret !== (signedIn.value?.secret || '')) return; // somebody has signed in since
+  if (forget(secret)) entries.value++;
+  else locked.value = true;
+}
+
+/** Asks once. @param {string} path @param {any} options stranger says that it is not to be told who asks */
 async function once(path, options) {
-  const { body, headers = {}, ...rest } = options;
+  const { body, headers: own = {}, stranger: asStranger = false, ...rest } = options;
+  const headers = { ...(asStranger ? {} : credential()), ...own };
   if (body !== undefined) {
     const whole = typeof body === 'string' || body instanceof Blob;
     rest.body = whole ? body : JSON.stringify(body);
@@ -84,7 +93,7 @@ async function once(path, options) {
   }
   let response;
   try {
-    response = await fetch(path, { credentials: 'same-origin', headers, ...rest });
+    response = await fetch(path, { credentials: 'omit', headers, ...rest });
   } catch (e) {
     if (rest.signal?.aborted) throw e;
     throw new Failure(0, {
@@ -110,20 +119,48 @@ async function once(path, options) {
 
 /** Finds out whether the hub still knows this browser, waiting while the page is locked. @param {AbortSignal} [stop] */
 export async function known(stop) {
-  await ask('/console/login', { method: 'POST', again: true, signal: stop });
+  await ask('/api/v1/sign-ins', { signal: stop });
 }
 
-/** Gives the hub a token, which it then keeps in a cookie. @param {string} token */
-export async function unlock(token) {
-  await ask('/console/login', { method: 'POST', headers: { Authorization: 'Bearer ' + token.trim() } });
+/** What a code looks like, as people write it; everything else is a token. */
+const codeForm = /^[0-9a-z]{4}[- ]?[0-9a-z]{4}[- ]?[0-9a-z]{4}$/i;
+
+/** Signs in with a code or a token, neither of which is kept. @param {string} text */
+export async function signIn(text) {
+  const by = codeForm.test(text.trim())
+    ? { body: { code: text.trim() }, stranger: true }
+    : { headers: { Authorization: 'Bearer ' + text.trim() } };
+  const response = await once('/api/v1/sign-ins', { method: 'POST', ...by });
+  keep(await response.json());
   entries.value++;
   locked.value = false;
 }
 
-/** Takes a token out of the address, where `stoa console` puts it. */
-export async function unlockFromAddress() {
-  const found = /^#token=([^&]+)/.exec(location.hash);
+/** What was wrong with the code that the page was opened with. */
+export const codeTrouble = signal(/** @type {any} */ (null));
+
+/** Signs in with the code that is in the address, where `stoa console` has the browser find it. */
+export async function signInFromAddress() {
+  const found = /^#code=([^&]+)/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, '', location.pathname + location.search);
-  await unlock(decodeURIComponent(found[1]));
+  try {
+    await signIn(decodeURIComponent(found[1]));
+  } catch (e) {
+    codeTrouble.value = e; // who is signed in already stays so
+  }
 }
+
+/** Signs out here, or wherever the same person is signed in. @param {boolean} [everywhere] */
+export async function signOut(everywhere = false) {
+  const { id = '', secret = '' } = signedIn.value || {};
+  await ask('/api/v1/sign-ins' + (everywhere ? '' : '/' + id), { method: 'DELETE' });
+  forget(secret);
+  location.assign('/console/'); // nothing of what was shown stays in the page
+}
+
+// What another tab does holds for this one.
+onOthers(() => {
+  if (signedIn.value) entries.value++;
+  locked.value = !signedIn.value;
+});

@@ -5,6 +5,7 @@
 // while somebody on the page wants them.
 import { signal } from './html.js';
 import { api, known, locked } from './api.js';
+import { Socket } from './socket.js';
 
 /** How the socket is: connecting, open, lost, or denied to who is there. */
 export const connection = signal('connecting');
@@ -20,9 +21,9 @@ const quiet = 'upstream.*,session.*,task.*,run.*,step.*,turn.*,policy.*,error,he
 
 /** Who listens, and whether to single calls too. @type {Map<(e: any) => void, boolean>} */
 const listeners = new Map();
-/** @type {WebSocket|null} */
+/** @type {Socket|null} */
 let socket = null;
-/** The one before, until the new one brings what is wanted. @type {WebSocket|null} */
+/** The one before, until the new one brings what is wanted. @type {Socket|null} */
 let replaced = null;
 let edge = Infinity; // the last event that the one before is to bring
 let calls = false; // whether the socket brings them
@@ -30,7 +31,7 @@ let last = 0;
 let hub = ''; // whose number that is
 let wait = 250;
 let away = false; // the page was left
-const look = 3000; // milliseconds between two questions whether the token is good, where no socket's end would tell
+const look = 3000; // milliseconds between two questions whether the sign-in is good, where no socket's end would tell
 
 /**
  * Calls fn with each event from now on; returns what ends that.
@@ -67,7 +68,7 @@ function open(after) {
     at.searchParams.set('hub', hub);
   }
   if (!calls) at.searchParams.set('types', quiet);
-  const one = (socket = new WebSocket(at));
+  const one = (socket = new Socket(at));
   one.onopen = () => {
     connection.value = 'open';
     wait = 250;
@@ -86,8 +87,8 @@ function open(after) {
 
 /**
  * Takes the place of a socket that broke. A browser does not say why a socket was refused: the same address without one
- * does, and locks the page if the token is the reason.
- * @param {WebSocket} one
+ * does, and locks the page if the sign-in is the reason.
+ * @param {Socket} one
  */
 async function comeBack(one) {
   if (one !== socket) return;
@@ -98,7 +99,7 @@ async function comeBack(one) {
     if (/** @type {any} */ (e).status === 403) {
       socket = null;
       connection.value = 'denied';
-      watchToken();
+      watchSignIn();
       return;
     }
     // It is tried all the same: the socket may work where the question does not.
@@ -106,8 +107,8 @@ async function comeBack(one) {
   if (one === socket) open(last);
 }
 
-/** Looks every so often whether the token is good, for as long as there is no socket. */
-async function watchToken() {
+/** Looks every so often whether the sign-in is good, for as long as there is no socket. */
+async function watchSignIn() {
   while (connection.value === 'denied') {
     await new Promise((r) => setTimeout(r, look));
     if (connection.value === 'denied' && !document.hidden) await known().catch(() => {}); // pages say that a hub is away

@@ -3,6 +3,7 @@
 import { exact } from '../lib/jsontext.js';
 import { signal, batch } from '../lib/html.js';
 import { known, locked } from '../lib/api.js';
+import { Socket } from '../lib/socket.js';
 import { Story } from './chat_story.js';
 import { unsentOf, keepUnsent, forgetUnsent } from './chat_unsent.js';
 
@@ -30,14 +31,14 @@ export class Talk extends Story {
     /** @type {Map<string, {yes: (v: any) => void, no: (e: any) => void}>} */
     this.asked = new Map();
     this.wait = 250;
-    /** @type {WebSocket|null} */
+    /** @type {Socket|null} */
     this.socket = null;
     /** @type {any} */
     this.timer = null;
     this.closed = false;
     this.left = false;
     this.gone = new AbortController();
-    // What is told to one token is not for the next: after a lock the conversation is told from its beginning.
+    // What is told to one person is not for the next: after a lock the conversation is told from its beginning.
     this.unwatch = locked.subscribe((is) => {
       if (!is) return;
       this.forget();
@@ -53,7 +54,7 @@ export class Talk extends Story {
     // From the beginning the first time, so that there is one way to learn of everything.
     at.searchParams.set('after_seq', String(this.seq));
     if (this.offset) at.searchParams.set('offset', String(this.offset));
-    const socket = new WebSocket(at);
+    const socket = new Socket(at);
     this.socket = socket;
     socket.onmessage = ({ data }) => {
       if (this.socket === socket) batch(() => this.take(exact(data)));
@@ -73,7 +74,7 @@ export class Talk extends Story {
     };
   }
 
-  /** Opens a socket again. A browser does not say why one was refused, so it is asked first whether the token is good. */
+  /** Opens a socket again. A browser does not say why one was refused, so it is asked first whether the sign-in is good. */
   async comeBack() {
     await known(this.gone.signal).catch(() => {}); // a hub that is away is waited for
     if (!this.closed) this.open();
@@ -106,7 +107,7 @@ export class Talk extends Story {
 
   /** @param {any} frame @returns {boolean} whether it is on its way */
   put(frame) {
-    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    if (!this.socket?.isOpen) return false;
     this.socket.send(JSON.stringify(frame));
     return true;
   }
@@ -163,7 +164,7 @@ export class Talk extends Story {
 
   /** @param {string} name @param {any} frame @returns {Promise<any>} */
   request(name, frame) {
-    if (this.socket?.readyState !== WebSocket.OPEN)
+    if (!this.socket?.isOpen)
       return Promise.reject({ message: 'the hub is not connected', hint: 'Wait until it is.' });
     return new Promise((yes, no) => {
       this.asked.set(name, { yes, no });

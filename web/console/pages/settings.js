@@ -1,9 +1,9 @@
 // Settings: the config in effect, with where each value is from; and what is
 // switched on.
 import { html } from '../lib/html.js';
-import { api } from '../lib/api.js';
+import { api, signOut } from '../lib/api.js';
 import { narrow } from '../lib/router.js';
-import { Page, Table, Trouble, useApi, Button, Search, Badge, Copy, Parts } from '../lib/ui.js';
+import { Page, Table, Trouble, useApi, Button, Search, Badge, Copy, Parts, Time } from '../lib/ui.js';
 
 /** The value that a JSON pointer names. @param {any} config @param {string} pointer */
 function at(config, pointer) {
@@ -23,6 +23,38 @@ const written = (value) => (typeof value === 'string' ? value : (JSON.stringify(
 function Origin({ of }) {
   if (of === 'default') return html`<span class="soft">default</span>`;
   return html`<span class=${of.length < 70 ? 'whole' : ''}><${Parts} text=${of} /></span>`;
+}
+
+/** The browsers that are signed in. */
+function SignIns() {
+  const { data, error, again } = useApi('/api/v1/sign-ins', 5000);
+  const end = async (/** @type {any} */ one) => {
+    if (one.current) return signOut();
+    await api('/api/v1/sign-ins/' + encodeURIComponent(one.id), { method: 'DELETE' });
+    again();
+  };
+  return html`<h2>Who is signed in</h2><${Trouble} error=${error} />
+    ${
+      data
+        ? html`<${Table} rows=${data.signIns} rowKey=${(/** @type {any} */ one) => one.id} columns=${[
+            {
+              title: 'Who',
+              render: (/** @type {any} */ one) =>
+                html`${one.name} ${one.current ? html`<${Badge} kind="good">this browser<//>` : null}`,
+            },
+            { key: 'browser', title: 'Browser' },
+            { title: 'Since', render: (/** @type {any} */ one) => html`<${Time} at=${one.created} />` },
+            { title: 'Until', render: (/** @type {any} */ one) => html`<${Time} at=${one.expires} />` },
+            {
+              title: '',
+              render: (/** @type {any} */ one) =>
+                html`<${Button} onClick=${() => end(one)} data-testid=${'sign-out-' + one.id}
+                  aria-label=${'Sign out ' + one.name + ', ' + one.browser}>Sign out<//>`,
+            },
+          ]} /><p><${Button} danger onClick=${() => signOut(true)} data-testid="sign-out-everywhere">Sign out everywhere<//>
+          <span class="soft"> ends all that are yours, this one too.</span></p>`
+        : null
+    }`;
 }
 
 /** @param {{query: Record<string, string>}} props */
@@ -92,5 +124,5 @@ export function Settings({ query }) {
             },
           ]} />`
         : null
-    }<//>`;
+    }<${SignIns} /><//>`;
 }

@@ -1,7 +1,8 @@
 // The panel of one tool: what it is, its arguments as a form or as JSON, the
 // call, and what came of it.
 import { html, useState, useEffect, useMemo, useRef } from '../lib/html.js';
-import { api, ask, locked, Failure } from '../lib/api.js';
+import { api, ask, refused, Failure } from '../lib/api.js';
+import { credential, signedIn } from '../lib/signin.js';
 import { Trouble, useApi, took, Badge, Scroll, many } from '../lib/ui.js';
 import { Json } from '../lib/json.js';
 import { Form } from '../lib/form.js';
@@ -211,12 +212,13 @@ function ByHand({ args, problems }) {
 /** Makes the call, and measures it. @param {import('./tools_calls.js').Call} call @param {AbortSignal} signal */
 async function perform(call, signal) {
   const began = performance.now();
+  const secret = signedIn.value?.secret || '';
   let response, text;
   try {
     response = await fetch(path(call), {
       method: 'POST',
-      credentials: 'same-origin',
-      headers: { 'Content-Type': 'application/json' },
+      credentials: 'omit',
+      headers: { ...credential(), 'Content-Type': 'application/json' },
       body: call.args,
       signal,
     });
@@ -228,7 +230,7 @@ async function perform(call, signal) {
       data: { hint: 'The tool may have run, or may not: look before you call it again.' },
     });
   }
-  if (response.status === 401) locked.value = true;
+  if (response.status === 401) refused(secret);
   return {
     tool: call.tool,
     args: call.args,
