@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,14 +82,23 @@ func (p tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 // run runs the body of an async function in the page and returns what it returns, as JSON.
 func (p tab) run(t *testing.T, body string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, browserDeadline)
-	defer cancel()
-	whole := "(async () => JSON.stringify((await (async () => {" + body + "\n})()) ?? null))()"
-	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](whole, chromedp.EvalAwaitPromise))
+	out, err := p.tryRun(body)
 	if err != nil {
 		t.Fatalf("the page: %v", err)
 	}
 	return out
+}
+
+func (p tab) tryRun(body string) (string, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, browserDeadline)
+	defer cancel()
+	whole := "(async () => JSON.stringify((await (async () => {" + body + "\n})()) ?? null))()"
+	return chromedp.Run(ctx, chromedp.Evaluate[string](whole, chromedp.EvalAwaitPromise))
+}
+
+// left reports whether a page went elsewhere while something ran in it.
+func left(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "navigated or closed") || strings.Contains(err.Error(), "context was destroyed"))
 }
 
 // quiet fails the test if something in the page was thrown and nobody caught it.

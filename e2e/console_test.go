@@ -76,11 +76,21 @@ func (c console) until(t *testing.T, condition string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := c.run(t, `const end = Date.now() + 45000;
+	look := `const end = Date.now() + 45000;
 		let why = '';
-		const so = async () => { try { return (`+condition+`); } catch (e) { why = ' (' + e + ')'; return false; } };
-		while (!(await so())) { if (Date.now() > end) return 'waited in vain for ' + `+string(text)+` + why + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
-		return ''`)
+		const so = async () => { try { return (` + condition + `); } catch (e) { why = ' (' + e + ')'; return false; } };
+		while (!(await so())) { if (Date.now() > end) return 'waited in vain for ' + ` + string(text) + ` + why + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
+		return ''`
+	got, err := c.tryRun(look)
+	for range 5 { // it may be the next page of which it holds
+		if !left(err) {
+			break
+		}
+		got, err = c.tryRun(look)
+	}
+	if err != nil {
+		t.Fatalf("the page: %v", err)
+	}
 	if got != `""` {
 		t.Fatal(strings.ReplaceAll(got, `\n`, "\n"))
 	}
