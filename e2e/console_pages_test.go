@@ -148,6 +148,9 @@ func TestConsoleServers(t *testing.T) {
 		t.Fatalf("web_debug_start: %+v", status)
 	}
 	c.do(t, navigate(status.Data.URL+"servers"))
+	c.until(t, `document.querySelector('form.lock')`) // it is another origin, which has nothing of the first
+	c.write(t, `input[name=code]`, c.newCode(t))
+	c.click(t, "form.lock button")
 	c.until(t, `document.querySelector('[data-testid="server-up"]') && location.port === '`+fmt.Sprint(status.Data.Port)+`' && document.querySelector('nav .foot').innerText.includes('live')`)
 	await.Until(t, "the page of before is no viewer any more", func() bool { ask("web_debug_status", "{}"); return status.Data.Viewers == 1 })
 }

@@ -7,7 +7,18 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
+
+// lands waits for a condition in a page that is left for another meanwhile.
+func (c console) lands(t *testing.T, condition string) {
+	t.Helper()
+	await.Until(t, "the page is another: "+condition, func() bool {
+		is, err := chromedp.Run(c.ctx, chromedp.Evaluate[bool]("!!("+condition+")"))
+		return err == nil && is // an error: the page that was asked has gone
+	})
+}
 
 // TestConsoleSignIn signs in as people do: with a code that is typed, one that was used, and a token; in all tabs at once,
 // and out again in one, and everywhere.
@@ -29,6 +40,7 @@ func TestConsoleSignIn(t *testing.T) {
 
 	// Who signs out in one tab is signed out in all.
 	c.click(t, by("sign-out"))
+	c.lands(t, `document.querySelector('form.lock') && location.pathname === '/console/'`)
 	for _, one := range []console{c, other} {
 		one.until(t, `document.querySelector('form.lock') && ![...document.querySelectorAll('nav')].some((e) => e.checkVisibility())`)
 	}
@@ -63,5 +75,13 @@ func TestConsoleSignIn(t *testing.T) {
 	c.until(t, `!document.querySelector('form.lock') && document.querySelector('nav').innerText.includes('guest')`)
 	if text := kept(); strings.Contains(text, token) {
 		t.Error("the page keeps the token")
+	}
+
+	// A link does not make one person another.
+	c.do(t, navigate("about:blank"))
+	c.do(t, navigate("http://"+h.address+"/console/tools#code="+c.newCode(t)))
+	c.until(t, `document.querySelector('nav .trouble')?.innerText.includes('somebody else is signed in') && document.querySelector('nav').innerText.includes('guest')`)
+	if out := cli(t, h, "console", "sign-ins"); strings.Contains(out, " local ") || !strings.Contains(out, " guest ") {
+		t.Errorf("who is signed in: %s", out)
 	}
 }

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coder/websocket"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
@@ -316,4 +318,88 @@ func quote(s string) string {
 		panic(err) // it is a string
 	}
 	return string(b)
+}
+
+// searchFor ends the hub and looks for secrets in all that it has written, but
+// for the file of the owner's token.
+func (d *desktop) searchFor(t *testing.T, secrets map[string]string) {
+	t.Helper()
+	texts := map[string]string{"the hub's output": d.process.outputSoFar(t)}
+	err := filepath.WalkDir(d.data, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || path == filepath.Join(d.data, "token") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		texts[path] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range texts {
+		for what, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s is in %s", what, where)
+			}
+		}
+	}
+}
+
+// member is one of an answer that has to be good.
+func (r reply) member(t testing.TB, name string) string {
+	t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal([]byte(r.text), &members); err != nil || r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.text)
+	}
+	text, _ := members[name].(string)
+	if text == "" {
+		t.Fatalf("no %s in %s", name, r.text)
+	}
+	return text
+}
+
+// A6: a sign-in outlives a hub that is killed, until it is revoked by the command
+// line; a code does not. Neither they nor a ticket are written down anywhere.
+func TestSignInOutlivesAKill(t *testing.T) {
+	d := newDesktop(t, object{"log": object{"level": "trace"}})
+	newCode := func() string { return d.post(t, "/api/v1/sign-ins/codes", d.owner, nil).member(t, "code") }
+	first, unused := newCode(), newCode()
+	entered := d.post(t, "/api/v1/sign-ins", "", object{"code": first})
+	secret, id := entered.member(t, "secret"), entered.member(t, "id")
+	d.kill(t)
+	d.launch(t)
+	if got := d.get(t, "/api/v1/logs", secret); got.status != http.StatusOK {
+		t.Errorf("signed in before the hub was killed: %d %s", got.status, got.text)
+	}
+	if got := d.post(t, "/api/v1/sign-ins", "", object{"code": unused}); got.status != http.StatusUnauthorized {
+		t.Errorf("a code of before the hub was killed: %d %s", got.status, got.text)
+	}
+	ticket := d.post(t, "/api/v1/tickets", secret, object{"path": "/api/v1/events/ws"}).member(t, "ticket")
+	url := "ws://" + d.address + "/api/v1/events/ws?ticket=" + ticket
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	if again, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client}); err == nil {
+		again.CloseNow()
+		t.Error("a ticket opens two sockets")
+	}
+	if _, err := d.run(t, "console", "sign-out", id, "--data", d.data, "--config", d.config); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; {
+		_, _, err = conn.Read(ctx)
+	}
+	if ctx.Err() != nil {
+		t.Error("the socket goes on after its sign-in was revoked")
+	}
+	if got := d.get(t, "/api/v1/logs", secret); got.status != http.StatusUnauthorized {
+		t.Errorf("signed out: %d %s", got.status, got.text)
+	}
+	conn.CloseNow()
+	d.searchFor(t, map[string]string{"the owner's token": d.owner, "a used code": first, "an unused code": unused, "a sign-in": secret, "a ticket": ticket})
 }

@@ -93,3 +93,11 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	defer p.close()
 	return p.run(ctx, in, out)
 }
+
+// Start launches a hub that outlives us, unless one runs, and returns when it
+// answers. It attaches to nothing.
+func Start(ctx context.Context, opts Options) error {
+	opts.defaults()
+	_, err := (&launcher{opts: &opts}).launch(ctx)
+	return err
+}

@@ -25,8 +25,9 @@ const (
 // ErrBadCode is the answer to a code that lets nobody in.
 var ErrBadCode = errors.New("the code is not valid: it was used, has expired, or is mistyped")
 
-// ErrTooMany is the answer to who has as many of something as one may have.
-var ErrTooMany = errors.New("too many are waiting to be used")
+// ErrTooMany is the answer to who has as many of something as one may have, or
+// makes them too fast.
+var ErrTooMany = errors.New("there are too many")
 
 // ErrNoCode is the answer about a code that nothing is known of any more.
 var ErrNoCode = errors.New("no such code")

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -130,5 +132,28 @@ func TestWhoCanMakeCodes(t *testing.T) {
 		if _, _, err := c.Create(who); err == nil {
 			t.Errorf("%s: a code was made", what)
 		}
+	}
+}
+
+// Of many who bring the same code or ticket at once, one gets in.
+func TestOnlyOneOfManyGetsIn(t *testing.T) {
+	codes, tickets := &Codes{}, &Tickets{}
+	_, text := newCodeOf(t, codes, Owner)
+	ticket := issue(t, tickets, "good", Owner, "/ws")
+	var entered, admitted atomic.Int32
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			if _, _, err := codes.Redeem(text, somebody); err == nil {
+				entered.Add(1)
+			}
+			if _, err := tickets.use(ticket, "/ws"); err == nil {
+				admitted.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if entered.Load() != 1 || admitted.Load() != 1 {
+		t.Errorf("%d got in by the code and %d by the ticket", entered.Load(), admitted.Load())
 	}
 }

@@ -25,6 +25,7 @@ const (
 	SignInLife = 12 * time.Hour
 
 	maxSignIns    = 64    // of a principal; the oldest makes room
+	maxPerMinute  = 20    // of a principal: each is written to disk
 	maxAllSignIns = 4_096 // of all
 )
 
@@ -141,11 +142,17 @@ func (s *SignIns) Create(who *Principal, browser string) (SignIn, string, error)
 	made := SignIn{ID: newID("s_"), Name: who.Name, Token: who.Token, Browser: clip(browser), Created: now, Expires: now.Add(SignInLife)}
 	err := s.change(func(list []storedSignIn) ([]storedSignIn, error) {
 		list = slices.DeleteFunc(list, func(one storedSignIn) bool { return !now.Before(one.Expires) })
-		mine := 0
+		mine, recent := 0, 0
 		for _, one := range list {
-			if one.Name == who.Name {
-				mine++
+			if one.Name != who.Name {
+				continue
 			}
+			if mine++; now.Sub(one.Created) < time.Minute {
+				recent++
+			}
+		}
+		if recent >= maxPerMinute {
+			return nil, ErrTooMany
 		}
 		if mine >= maxSignIns {
 			i := slices.IndexFunc(list, func(one storedSignIn) bool { return one.Name == who.Name })

@@ -112,13 +112,27 @@ func TestSignInEndsWithItsToken(t *testing.T) {
 	}
 }
 
+// Who has many loses the oldest; who makes them fast has to wait, and keeps
+// nobody else from it.
 func TestSignInsAreBounded(t *testing.T) {
+	at := newClock()
 	s := openSignIns(t, filepath.Join(t.TempDir(), "signins.json"), "owner's", nil)
+	s.now = at.now
 	_, first := signInAs(t, s, Owner)
 	var last string
 	for range maxSignIns {
+		at.pass(time.Minute / maxPerMinute)
 		_, last = signInAs(t, s, Owner)
 	}
+	for range maxPerMinute {
+		signInAs(t, s, holder("alice", "t_1"))
+	}
+	if _, _, err := s.Create(holder("alice", "t_1"), ""); !errors.Is(err, ErrTooMany) {
+		t.Errorf("alice's sign-in %d of a minute: %v", maxPerMinute+1, err)
+	}
+	at.pass(time.Minute)
+	signInAs(t, s, holder("alice", "t_1"))
+	signInAs(t, s, holder("bob", "t_2"))
 	if _, err := s.Verify(t.Context(), first); !errors.Is(err, ErrBadToken) {
 		t.Errorf("the oldest of %d: %v", maxSignIns+1, err)
 	}

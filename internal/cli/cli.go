@@ -41,7 +41,7 @@ type grammar struct {
 	Approvals approvalsCmd `cmd:"" help:"Show which calls wait for an approval, and decide about them."`
 	Policy    policyCmd    `cmd:"" help:"Show what the policy would decide."`
 	Modules   modulesCmd   `cmd:"" help:"Show what is offered, and switch it on and off."`
-	Console   consoleCmd   `cmd:"" help:"Open the web console of the hub that runs on the data folder, and manage its sign-ins."`
+	Console   consoleCmd   `cmd:"" help:"Open the web console, starting the hub if none runs, and manage its sign-ins."`
 	Errors    errorsCmd    `cmd:"" help:"Show what went wrong, also before the hub was started."`
 	Events    eventsCmd    `cmd:"" help:"Show what happens in the hub, as it happens: calls, servers, sessions, runs, errors."`
 	Trace     traceCmd     `cmd:"" help:"Show one trace as a tree of what was called for what."`

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/console"
 	"github.com/stoahub/stoa/internal/hub"
 )
@@ -39,7 +42,7 @@ type signInCode struct {
 
 const codesPath = "/api/v1/sign-ins/codes"
 
-// Run opens the console of the hub that runs on the data folder. The browser is
+// Run opens the console of the hub of the data folder. The browser is
 // signed in by a code that works once, within two minutes. The code reaches it
 // through a file that nobody else can read: what is on the command line of a
 // browser, everybody on the machine can see.
@@ -48,13 +51,9 @@ func (c *consoleOpenCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return err
 	}
-	r := reach{files: c.files}
-	answers, err := r.running(ctx, cfg.Data)
+	answers, err := c.hub(ctx, s, cfg)
 	if err != nil {
 		return err
-	}
-	if answers == nil {
-		return failed(exitUnreachable, "Start one with stoa serve.", "no hub runs on %s", cfg.Data)
 	}
 	defer answers.close()
 	e, err := answers.newCode(ctx)
@@ -78,6 +77,34 @@ func (c *consoleOpenCmd) Run(ctx context.Context, s std) error {
 		return e.print(s)
 	}
 	return e.wait(ctx, s, answers)
+}
+
+// hub returns the hub of the data folder, which is started if it may be and none
+// runs.
+func (c *consoleOpenCmd) hub(ctx context.Context, s std, cfg *config.Config) (*client, error) {
+	r := &reach{files: c.files}
+	if answers, err := r.running(ctx, cfg.Data); answers != nil || err != nil {
+		return answers, err
+	}
+	if !cfg.Attach.Launch {
+		return nil, failed(exitUnreachable, "Start one with stoa serve.", "no hub runs on %s, and attach.launch is false", cfg.Data)
+	}
+	lasting := *cfg
+	lasting.Attach.Independent, lasting.Attach.StopOnExit = true, false // the page is there for longer than we are
+	f := &finder{reach: r, cfg: &lasting, log: slog.New(slog.DiscardHandler), said: map[string]bool{}}
+	err := os.MkdirAll(cfg.Data, 0o700)
+	if err == nil {
+		err = attach.Start(ctx, attach.Options{Find: f.find, Folder: cfg.Data, Launch: f.launch()})
+	}
+	if err != nil {
+		return nil, failed(exitUnreachable, "Run stoa serve with the same flags to see what is wrong.", "start a hub on %s: %w", cfg.Data, err)
+	}
+	s.note("no hub was running, so one was started; stoa stop ends it")
+	answers, err := r.running(ctx, cfg.Data)
+	if answers == nil && err == nil {
+		err = failed(exitUnreachable, "Start one with stoa serve.", "the hub that was started on %s has ended", cfg.Data)
+	}
+	return answers, err
 }
 
 // newCode asks the hub for a code.

@@ -164,7 +164,11 @@ func (h *Hub) signInWithToken(w http.ResponseWriter, r *http.Request, who *auth.
 
 func (h *Hub) signIn(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	made, secret, err := h.signIns.Create(who, console.Browser(r.UserAgent()))
-	if err != nil {
+	switch {
+	case errors.Is(err, auth.ErrTooMany):
+		tooMany(w, time.Minute, "sign-ins", "too many browsers were signed in within a minute")
+		return nil
+	case err != nil:
 		return fault.New(fault.Denied, "sign-ins", "%v", err)
 	}
 	h.logger("auth").Info("a browser has signed in", obs.KeyAction, "sign-in", "principal", made.Name, "signIn", made.ID, "browser", made.Browser)

@@ -21,7 +21,8 @@ function Nav() {
     </span> ${states[connection.value] || connection.value}
     ${missed.value ? html` · ${missed.value} missed` : null}</div>
     <div class="foot who"><span title="Who is signed in here">${signedIn.value?.owner ? 'The owner' : signedIn.value?.name}</span>
-    <${Button} onClick=${() => signOut()} data-testid="sign-out">Sign out<//></div></nav>`;
+    <${Button} onClick=${() => signOut()} data-testid="sign-out">Sign out<//>
+    <${Trouble} error=${codeTrouble.value} /></div></nav>`;
 }
 
 /** The most characters of a code; a token is longer, and lasts, so that it is not shown. */

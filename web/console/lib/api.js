@@ -125,30 +125,61 @@ export async function known(stop) {
 /** What a code looks like, as people write it; everything else is a token. */
 const codeForm = /^[0-9a-z]{4}[- ]?[0-9a-z]{4}[- ]?[0-9a-z]{4}$/i;
 
-/** Signs in with a code or a token, neither of which is kept. @param {string} text */
-export async function signIn(text) {
+/** Exchanges a code or a token, neither of which is kept. @param {string} text @returns {Promise<import('./signin.js').SignIn>} */
+async function exchanged(text) {
   const by = codeForm.test(text.trim())
     ? { body: { code: text.trim() }, stranger: true }
     : { headers: { Authorization: 'Bearer ' + text.trim() } };
-  const response = await once('/api/v1/sign-ins', { method: 'POST', ...by });
-  keep(await response.json());
+  return (await once('/api/v1/sign-ins', { method: 'POST', ...by })).json();
+}
+
+/** @param {import('./signin.js').SignIn} made */
+function enter(made) {
+  keep(made);
   entries.value++;
   locked.value = false;
+}
+
+/** Signs in with what somebody has typed. @param {string} text */
+export async function signIn(text) {
+  enter(await exchanged(text));
 }
 
 /** What was wrong with the code that the page was opened with. */
 export const codeTrouble = signal(/** @type {any} */ (null));
 
-/** Signs in with the code that is in the address, where `stoa console` has the browser find it. */
+/**
+ * Signs in with the code that is in the address, where `stoa console` has the browser find it. An address can be anybody's
+ * doing: it must not have one person work as another.
+ */
 export async function signInFromAddress() {
   const found = /^#code=([^&]+)/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, '', location.pathname + location.search);
   try {
-    await signIn(decodeURIComponent(found[1]));
+    const made = await exchanged(decodeURIComponent(found[1]));
+    if (!signedIn.value || signedIn.value.name === made.name || !(await stillKnown())) enter(made);
+    else await refuseEntry(made);
   } catch (e) {
-    codeTrouble.value = e; // who is signed in already stays so
+    if (!signedIn.value) codeTrouble.value = e; // who is signed in stays so, and misses nothing
   }
+}
+
+/** Whether the sign-in of this browser is good. */
+function stillKnown() {
+  return once('/api/v1/sign-ins', {}).then(
+    () => true,
+    (e) => !e.stranger,
+  );
+}
+
+/** Does without a sign-in of somebody else. @param {import('./signin.js').SignIn} made */
+async function refuseEntry(made) {
+  codeTrouble.value = {
+    message: `You opened a link that signs in ${made.name}, and somebody else is signed in here.`,
+    hint: 'Sign out first if you want to change who you are.',
+  };
+  await once('/api/v1/sign-ins/' + made.id, { method: 'DELETE', headers: { Authorization: 'Bearer ' + made.secret } });
 }
 
 /** Signs out here, or wherever the same person is signed in. @param {boolean} [everywhere] */
