@@ -146,6 +146,7 @@ type Server struct {
 	References    *bool  // nil: as the face decides
 	Retries       int    // of a call that may be repeated or was not sent
 	Trust         bool   // the annotations of its tools count
+	Pin           Pin    // what becomes of definitions that change
 	SaveAs        *bool  // nil: as the face decides
 	Cards         Cards
 	Breaker       Breaker
@@ -214,6 +215,15 @@ const (
 	TaskMust   TaskMode = "required" // at once, and clients without the extension are refused
 )
 
+// Pin says what becomes of definitions that a server did not have at first.
+type Pin string
+
+const (
+	PinAnnounce   Pin = "announce"
+	PinQuarantine Pin = "quarantine"
+	PinOff        Pin = "off"
+)
+
 // Sharing says whether the clients share one connection to a server.
 type Sharing string
 
@@ -269,6 +279,7 @@ func DefaultServer() Server {
 		MaxTimeout: 10 * time.Minute,
 		Retries:    1,
 		Trust:      true,
+		Pin:        PinAnnounce,
 		Sharing:    Shared,
 		Task:       TaskOff,
 		Sampling:   SamplingClient,
