@@ -117,10 +117,10 @@ var layers = map[string]int{
 	"internal/gateway": surface, "internal/router": surface, "internal/chatws": surface, "internal/viewer": surface, "internal/console": surface,
 	"internal/attach": surface, "internal/bridge": surface, "internal/agentd": surface, "web": surface,
 	"internal/call": domain, "internal/policy": domain, "internal/catalog": domain, "internal/upstream": domain, "internal/session": domain,
-	"internal/plan": domain, "internal/incident": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain, "internal/sample": domain,
+	"internal/plan": domain, "internal/incident": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain, "internal/sample": domain, "internal/pin": domain,
 	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/store": foundation,
 	"internal/event": foundation, "internal/exchange": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/actor": foundation, "internal/config": foundation,
-	"internal/obs": foundation, "internal/envelope": foundation, "internal/seal": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/cert": foundation, "internal/pace": foundation, "internal/lobby": foundation,
+	"internal/obs": foundation, "internal/envelope": foundation, "internal/seal": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/cert": foundation, "internal/pace": foundation, "internal/lobby": foundation, "internal/suspect": foundation,
 }
 
 // inside lists the edges within a layer.
@@ -128,14 +128,15 @@ var inside = map[string][]string{
 	"internal/plan":    {"internal/call", "internal/catalog", "internal/session", "internal/policy", "internal/llm"},
 	"internal/chat":    {"internal/call", "internal/catalog", "internal/session", "internal/policy", "internal/llm"},
 	"internal/modules": {"internal/call", "internal/catalog", "internal/session", "internal/plan", "internal/policy"},
-	"internal/call":    {"internal/policy", "internal/incident", "internal/session", "internal/task", "internal/upstream", "internal/catalog"},
+	"internal/call":    {"internal/pin", "internal/policy", "internal/incident", "internal/session", "internal/task", "internal/upstream", "internal/catalog"},
 	"internal/policy":  {"internal/catalog"},
 	"internal/sample":  {"internal/policy", "internal/llm"},
 	"internal/session": {"internal/catalog"},
 	"internal/task":    {"internal/catalog"},
 	// A call that waits for its client's input keeps its place, which only the
 	// upstream knows of.
-	"internal/upstream": {"internal/catalog", "internal/task"},
+	"internal/upstream": {"internal/catalog", "internal/pin", "internal/task"},
+	"internal/pin":      {"internal/catalog"},
 
 	// The caller is part of a request: an actor, which is a principal and those who
 	// act for it.

@@ -136,10 +136,10 @@ func concerns(glob, server string) bool {
 }
 
 // subjectOf is what a rule is about in an item of the catalogue. What a
-// definition says of itself counts only if somebody has vouched for it.
+// definition says of itself counts only if it is accepted.
 func subjectOf(it *catalog.Item, builtin bool) policy.Subject {
 	s := policy.Of(it, builtin)
-	if !it.Vouched {
+	if !it.Trusted {
 		s.ReadOnly, s.Destructive, s.Idempotent, s.OpenWorld = nil, nil, nil, nil
 	}
 	if it.Handling.Carrier {
@@ -231,7 +231,7 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 		ask = d.AskAtDesk
 	}
 	a := d.approval(c.Req.Client, s, v)
-	a.Session, a.Call, a.Args = c.Req.Session, t.call, bytes.Clone(t.args)
+	a.Session, a.Call, a.Args, a.Definition = c.Req.Session, t.call, bytes.Clone(t.args), Defined(c.standing())
 	if a.Session == "" {
 		a.Session = c.Req.Client.Connection
 	}
@@ -252,6 +252,9 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 		return err
 	case !dec.Approve:
 		return refused(s, v, dec)
+	}
+	if err := d.same(c); err != nil {
+		return err
 	}
 	t.approved, t.pins = true, trial.used
 	if dec.Args == nil {

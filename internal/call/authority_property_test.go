@@ -104,7 +104,7 @@ func drawItems(t *rapid.T) (items []*catalog.Item) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			it.Vouched = rapid.Bool().Draw(t, server+tool+" vouched")
+			it.Trusted = rapid.Bool().Draw(t, server+tool+" trusted")
 			if rapid.IntRange(0, 5).Draw(t, server+tool+" private") == 0 {
 				it.Handling.Only = rapid.SampledFrom(worldPrincipals).Draw(t, server+tool+" owner")
 			}

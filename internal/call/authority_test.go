@@ -481,29 +481,25 @@ func TestCarriersAreNotAskedFor(t *testing.T) {
 	}
 }
 
-// What a definition says of itself counts only if it is vouched for, for rules
-// as for models.
-func TestAnnotationsCountIfVouchedFor(t *testing.T) {
+// What a definition says of itself counts only if it is trusted, for rules as for
+// models.
+func TestAnnotationsCountIfTrusted(t *testing.T) {
 	yes := true
 	onlyReads := policy.Compile(policy.Rules{Default: policy.Deny, Rules: []policy.Rule{{ReadOnly: &yes, Action: policy.Allow}}}, nil)
-	for _, vouched := range []bool{true, false} {
-		s := stage(t, upstream.Options{Vouch: func(_ catalog.Kind, items []*catalog.Item) {
-			for _, it := range items {
-				it.Vouched = vouched
-			}
-		}})
+	for _, trusted := range []bool{true, false} {
+		s := stage(t, upstream.Options{Distrust: !trusted})
 		asked := 1
-		if vouched {
+		if trusted {
 			asked = 0
 		}
 		for _, tool := range []string{"read", "add"} {
 			var p people
 			if _, err := s.call(New(Options{}), as(direct(ann).By(actor.ByModel(""))), tool, "", p.hooks()); err != nil || len(p.asked) != asked {
-				t.Errorf("%s, vouched for %t: asked %d times, %v", tool, vouched, len(p.asked), err)
+				t.Errorf("%s, trusted %t: asked %d times, %v", tool, trusted, len(p.asked), err)
 			}
 		}
 		if got := s.seen(New(Options{Rules: onlyReads}), direct(ann)); len(got) != 1-asked {
-			t.Errorf("vouched for %t: seen %q", vouched, got)
+			t.Errorf("trusted %t: seen %q", trusted, got)
 		}
 	}
 }

@@ -37,11 +37,12 @@ import (
 type Call struct {
 	Req      *mcp.Request
 	Upstream *upstream.Upstream
-	Item     *catalog.Item // the tool; nil if it is not in the catalogue, or for other methods
-	Check    bool          // validate a tool's arguments
-	Rename   string        // the params member to rename; empty for none
-	Name     string        // what to rename it to
-	Replace  *wire.Field   // a member of the params to replace; nil for none
+	Item     *catalog.Item     // the tool; nil if it is not in the catalogue, or for other methods
+	Standing *catalog.Standing // of the definition that the client was given, if that is another than Item's; nil for none
+	Check    bool              // validate a tool's arguments
+	Rename   string            // the params member to rename; empty for none
+	Name     string            // what to rename it to
+	Replace  *wire.Field       // a member of the params to replace; nil for none
 
 	Key string // goes along, the same each time the call is tried; empty for none
 	Hooks
@@ -157,6 +158,9 @@ func (d *Door) pass(ctx context.Context, c *Call, t *toolCall) (mcp.Response, er
 		o.Annotate(MetaKey, wire.Quote(key))
 	}
 	meta := upstream.Call{Repeat: !isTool, Starting: c.Starting}
+	if t.approved {
+		meta.Starting = d.startApproved(c)
+	}
 	t.change(o)
 	if isTool {
 		o.Headers = paramHeaders(c, t.args)
@@ -195,6 +199,9 @@ func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
 	}
 	if !d.sees(c) {
 		return unseen(c)
+	}
+	if err := d.held(c); err != nil {
+		return err
 	}
 	if c.Req.Method == "tools/call" {
 		return d.prepare(ctx, c, t)

@@ -18,7 +18,8 @@ import (
 // with the same references. What they stand for may have changed meanwhile, and
 // the server would be given other arguments than in the round before. So the
 // client carries, in its requestState, which versions were used; and that a
-// person has approved the call, who would else be asked in every round. Such an
+// person has approved the call, who would else be asked in every round, and of
+// which definition that was. Such an
 // approval is good for one more round: who brings the same state twice has the
 // person asked again.
 
@@ -33,6 +34,7 @@ type continuation struct {
 	Used      []session.Used `json:"v"`
 	Approved  string         `json:"n,omitempty"` // the name of an approval that was given and not used up
 	Boot      string         `json:"b,omitempty"` // the start of the hub that it was given to
+	Defined   string         `json:"f,omitempty"` // the digest of the definition that it was given for
 	Tag       string         `json:"w,omitempty"` // of the actor
 	Edited    []byte         `json:"x,omitempty"` // the arguments in place of the client's
 	Upstream  string         `json:"u"`
@@ -60,6 +62,9 @@ func (d *Door) wrap(c *Call, t *toolCall, resp mcp.Response) (mcp.Response, erro
 	}
 	if t.approved {
 		k.Approved, k.Boot = rand.Text(), d.boot
+		if st := c.standing(); st != nil {
+			k.Defined = st.Digest
+		}
 	}
 	state, err := d.key.Sign(statePrefix, k)
 	if err != nil {
@@ -90,7 +95,11 @@ func (d *Door) unwrap(c *Call, t *toolCall) ([]session.Used, error) {
 	t.resumed, t.state = true, k.State
 	// Whether a hub that has ended since used an approval up, nobody knows: the
 	// person is asked again.
-	t.approved = k.Approved != "" && k.Boot == d.boot && (t.dry || d.used.spend(k.Approved, k.Expires))
+	defined := ""
+	if st := c.standing(); st != nil {
+		defined = st.Digest
+	}
+	t.approved = k.Approved != "" && k.Boot == d.boot && k.Defined == defined && (t.dry || d.used.spend(k.Approved, k.Expires))
 	if k.Edited != nil {
 		t.args, t.changed, t.edited = k.Edited, true, k.Edited
 	}

@@ -60,10 +60,12 @@ type Item struct {
 	Priority   string           // of a call in the upstream's queue; empty for none in particular
 	Timeout    time.Duration    // of a call of the tool; 0 means the upstream's own
 	Handling   Handling
-	Vouched    bool // what the definition says of itself counts: its annotations
+	Trusted    bool      // what the definition says of itself counts: its annotations
+	Standing   *Standing // nil if its server's definitions are not pinned
 	Stat       *Stat
 
 	kept    *stateful      // of a tool
+	own     []byte         // what Shown is if the definition is not held; nil if it never was
 	pattern *regexp.Regexp // of a template
 }
 
@@ -125,8 +127,7 @@ func (i *Item) tool(fields []wire.Field) {
 		case "inputSchema":
 			input = f.Value
 		case "annotations":
-			i.ReadOnly = string(wire.Get(f.Value, "readOnlyHint")) == "true"
-			i.Idempotent = i.ReadOnly || string(wire.Get(f.Value, "idempotentHint")) == "true"
+			i.annotate(f.Value)
 		}
 	}
 	switch {
@@ -147,6 +148,12 @@ func (i *Item) tool(fields []wire.Field) {
 		i.Bindings = bindings
 	}
 	i.show(wire.EditFields(nil, fields, changes...))
+}
+
+// annotate takes in what a tool's annotations say of repetition.
+func (i *Item) annotate(annotations []byte) {
+	i.ReadOnly = string(wire.Get(annotations, "readOnlyHint")) == "true"
+	i.Idempotent = i.ReadOnly || string(wire.Get(annotations, "idempotentHint")) == "true"
 }
 
 // show makes def what is said of a tool on merged faces.

@@ -211,7 +211,7 @@ func (s *Snapshot) Route(uri string, see Sight) (upstream, own string, err error
 		return up, rest, nil
 	}
 	for _, it := range s.items[Template] {
-		if see.Item(it) && (it.Name == uri || it.pattern != nil && it.pattern.MatchString(uri)) {
+		if see.Item(it) && it.Matches(uri) {
 			return it.Upstream, uri, nil
 		}
 	}

@@ -60,7 +60,7 @@ func (m *making) make(ctx context.Context) (*Result, error) {
 // denied is why the call was not allowed; empty if it was made.
 func (m *making) denied(resp *mcp.Response) string {
 	switch envelope.FaultKind(resp.Result) {
-	case fault.Denied.String(), fault.ApprovalRequired.String():
+	case fault.Denied.String(), fault.ApprovalRequired.String(), fault.DefinitionHeld.String():
 	default:
 		return ""
 	}

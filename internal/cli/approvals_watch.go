@@ -175,6 +175,9 @@ func (w *watch) ask(now time.Time) {
 	}
 	out := w.s.out
 	fmt.Fprintf(out, "%s %s (%s)%s\n", w.s.paint(out, amber, "?"), w.s.paint(out, bold, exactLine(named(&a))), strings.Join(whose, ", "), because(a.Reason))
+	for _, line := range changed(a.Change, a.Flags) {
+		fmt.Fprintln(out, "  "+line)
+	}
 	w.show(string(a.Args))
 	if a.Sent != nil {
 		fmt.Fprintln(out, "  which stands for")

@@ -21,6 +21,9 @@ func (v *view) ask(a *askedApproval) {
 		what = "a question of " + a.Upstream + " to the model"
 	}
 	v.status.line(v.status.paint(amber, "?") + " " + v.status.paint(bold, exactLine(what)) + " wants to be allowed" + because(a.Reason))
+	for _, line := range changed(a.Change, a.Flags) {
+		v.status.line("  " + line)
+	}
 	for line := range strings.Lines(exact(indented(a.Args))) {
 		v.status.line("  " + strings.TrimSuffix(line, "\n"))
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/stoahub/stoa/internal/suspect"
 )
 
 // frame is one message of a conversation's socket, in either direction.
@@ -249,6 +251,8 @@ type askedApproval struct {
 	Kind     string          `json:"kind"` // tool or sampling
 	Args     json.RawMessage `json:"args"`
 	Reason   string          `json:"reason"`
+	Change   string          `json:"change"` // how the tool's definition differs from the one before
+	Flags    []suspect.Flag  `json:"flags"`
 	Expires  time.Time       `json:"expires"`
 }
 

@@ -40,13 +40,24 @@ type word struct {
 	file       bool // which is the name of a file or folder
 }
 
+func (p *phrase) flag(f *kong.Flag) {
+	if f.Hidden {
+		return
+	}
+	file := f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"
+	p.flags = append(p.flags, word{"--" + f.Name, f.Help, f.Short, !f.IsBool() && !f.IsCounter(), file})
+}
+
 // vocabulary lists the phrases of a command and of those under it.
 func vocabulary(n *kong.Node, path string, inherited []word) []phrase {
 	p := phrase{path: path, flags: inherited[:len(inherited):len(inherited)]}
 	for _, f := range n.Flags {
-		if !f.Hidden {
-			file := f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"
-			p.flags = append(p.flags, word{"--" + f.Name, f.Help, f.Short, !f.IsBool() && !f.IsCounter(), file})
+		p.flag(f)
+	}
+	own := p.flags
+	if n.DefaultCmd != nil { // which is meant where none is named
+		for _, f := range n.DefaultCmd.Flags {
+			p.flag(f)
 		}
 	}
 	for _, a := range n.Positional[:min(len(n.Positional), 1)] {
@@ -61,7 +72,7 @@ func vocabulary(n *kong.Node, path string, inherited []word) []phrase {
 	for _, child := range n.Children {
 		if !child.Hidden {
 			all[0].commands = append(all[0].commands, word{text: child.Name, help: child.Help})
-			all = append(all, vocabulary(child, path+" "+child.Name, p.flags)...)
+			all = append(all, vocabulary(child, path+" "+child.Name, own)...)
 		}
 	}
 	return all

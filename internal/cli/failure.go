@@ -29,6 +29,7 @@ const (
 type failure struct {
 	err  error
 	hint string // may be empty
+	more string // what else there is to see; may be empty
 	code int
 	rpc  int // the code of the JSON-RPC error that it was; 0 if it was none
 
@@ -47,7 +48,7 @@ func failed(code int, hint, format string, args ...any) error {
 func doing(action, subject string, err error) error {
 	text := err.Error()
 	f := describe(err)
-	return &failure{err: &retold{action + " " + subject + ": " + strings.TrimPrefix(text, subject+": "), err}, hint: f.hint, code: f.code, rpc: f.rpc}
+	return &failure{err: &retold{action + " " + subject + ": " + strings.TrimPrefix(text, subject+": "), err}, hint: f.hint, more: f.more, code: f.code, rpc: f.rpc}
 }
 
 // retold is an error in other words.
@@ -78,6 +79,9 @@ func (s std) report(ctx context.Context, err error) int {
 	f := describe(err)
 	if !errors.Is(f, errSilent) {
 		fmt.Fprintln(s.err, s.paint(s.err, red, "stoa:"), printable(f.Error()))
+		if f.more != "" {
+			fmt.Fprintln(s.err, strings.TrimSuffix(exact(f.more), "\n"))
+		}
 		if f.hint != "" {
 			fmt.Fprintln(s.err, s.paint(s.err, dim, "hint: "+printable(f.hint)))
 		}
@@ -88,7 +92,7 @@ func (s std) report(ctx context.Context, err error) int {
 // describe finds the exit code and the advice of an error.
 func describe(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
-		return &failure{err: outer(err, f), hint: f.hint, code: f.code, rpc: f.rpc}
+		return &failure{err: outer(err, f), hint: f.hint, more: f.more, code: f.code, rpc: f.rpc}
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return &failure{err: err, hint: f.Advice(), code: exitCode(f.Kind.String())}
@@ -109,7 +113,7 @@ func exitCode(kind string) int {
 	switch kind {
 	case "unreachable", "timeout", "breaker_open", "upstream_lost", "queue_full":
 		return exitUnreachable
-	case "denied", "unauthorized", "approval_required", "foreign_origin":
+	case "denied", "unauthorized", "approval_required", "foreign_origin", "definition_held":
 		return exitDenied
 	case "unknown_tool", "unknown_agent", "invalid_arguments", "invalid_params", "resource_not_found", "bad_reference", "session_required":
 		return exitUsage
@@ -124,6 +128,7 @@ type rpcError struct {
 	Data    struct {
 		Kind     string         `json:"kind"`
 		Hint     string         `json:"hint"`
+		Change   string         `json:"change"` // of a definition that is held
 		Problems []plan.Problem `json:"problems"`
 	} `json:"data"`
 }
@@ -149,7 +154,7 @@ func refusal(object []byte) error {
 	if e.Data.Kind == fault.UnknownAgent.String() {
 		hint = "Run stoa servers to see their names."
 	}
-	return &failure{err: errors.New(e.Message), hint: hint, code: exitCode(e.Data.Kind), rpc: e.Code, problems: e.Data.Problems}
+	return &failure{err: errors.New(e.Message), hint: hint, more: e.Data.Change, code: exitCode(e.Data.Kind), rpc: e.Code, problems: e.Data.Problems}
 }
 
 // lost makes an error of a request that got no answer.

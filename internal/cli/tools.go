@@ -10,6 +10,13 @@ import (
 )
 
 type toolsCmd struct {
+	List    toolsListCmd    `cmd:"" default:"withargs" help:"List the tools that are offered (the default)."`
+	Changes toolsChangesCmd `cmd:"" help:"Show the definitions that are new, have changed or are suspicious, and that nobody has accepted."`
+	Accept  toolsAcceptCmd  `cmd:"" help:"Accept definitions: they may be called, and their annotations count."`
+	Reject  toolsRejectCmd  `cmd:"" help:"Reject definitions: they cannot be called until they change back or are accepted."`
+}
+
+type toolsListCmd struct {
 	reach
 	faceFlags
 	asJSON
@@ -17,11 +24,11 @@ type toolsCmd struct {
 	Filter string `arg:"" optional:"" help:"Only tools whose name or description has this in it; with * or ?, whose name has this form."`
 }
 
-func (c *toolsCmd) Help() string {
+func (c *toolsListCmd) Help() string {
 	return "A tool can be called by the name that is listed, by server:tool, or by its own name where no other server has one of that name."
 }
 
-func (c *toolsCmd) Run(ctx context.Context, s std) error {
+func (c *toolsListCmd) Run(ctx context.Context, s std) error {
 	hub, face, err := c.dial(ctx, s, &c.reach, "")
 	if err != nil {
 		return fmt.Errorf("list tools: %w", err)

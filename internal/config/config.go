@@ -159,6 +159,7 @@ type Server struct {
 	Retries       int    // of a call that may be repeated or was not sent
 	MaxSessions   int    // connections of single sessions, where each has its own
 	Trust         bool   // the annotations of its tools count
+	Pin           Pin    // what becomes of definitions that change
 	SaveAs        *bool  // nil: as the face decides
 	Cards         Cards
 	Breaker       Breaker
@@ -227,6 +228,15 @@ const (
 	TaskMust   TaskMode = "required" // at once, and clients without the extension are refused
 )
 
+// Pin says what becomes of definitions that a server did not have at first.
+type Pin string
+
+const (
+	PinAnnounce   Pin = "announce"
+	PinQuarantine Pin = "quarantine"
+	PinOff        Pin = "off"
+)
+
 // Sharing says whether the clients share one connection to a server.
 type Sharing string
 
@@ -285,6 +295,7 @@ func DefaultServer() Server {
 
 		MaxSessions: 32,
 		Trust:       true,
+		Pin:         PinAnnounce,
 		Sharing:     Shared,
 		Task:        TaskOff,
 		Sampling:    SamplingClient,

@@ -29,6 +29,7 @@ func serverFields() []field[Server] {
 		intField("retries", "How often a call is sent again that was not sent, or broke off and may be repeated: its tool is read-only or idempotent. `_meta` `stoa/retries` of a call wins.", 0, 10, func(s *Server) *int { return &s.Retries }),
 		toolsField(),
 		boolField("trust", "Whether the annotations of its tools (read-only, destructive …) count. false ignores them, so a person is asked about every call a model makes.", func(s *Server) *bool { return &s.Trust }),
+		enumField("pin", "What becomes of tools, prompts and resource templates that appear or change after the server was first read: announce marks them, and ignores their annotations until you accept them; quarantine refuses calls of them until then; off takes them as they are. See [pins.md](pins.md).", func(s *Server) *Pin { return &s.Pin }, "announce", "quarantine", "off"),
 		enumField("sharing", "shared: all clients use one connection. session: each session has its own, for servers that keep state or ask their client back.", func(s *Server) *Sharing { return &s.Sharing }, "shared", "session"),
 		intField("maxSessions", "With `sharing: session`: so many connections (processes, for a command) at once. One caller can have half of them; the owner can have all.", 1, 10_000, func(s *Server) *int { return &s.MaxSessions }),
 		queueField(),

@@ -45,8 +45,11 @@ const (
 	ModuleSwitch    = "session.module"
 	PolicyAsked     = "policy.asked"   // a person is asked whether a call may be made
 	PolicyDecided   = "policy.decided" // what came of it
-	Fault           = "error"
-	Health          = "health"
+	// DefinitionChanged is about a tool, prompt or template that somebody should
+	// look at, or of which somebody has said what becomes of it.
+	DefinitionChanged = "upstream.definition"
+	Fault             = "error"
+	Health            = "health"
 )
 
 // Levels of records. A record without one is of Info.

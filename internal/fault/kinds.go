@@ -25,6 +25,7 @@ const (
 	Denied            Kind = 23
 	ApprovalRequired  Kind = 24
 	Limit             Kind = 25
+	DefinitionHeld    Kind = 26
 	ResourceNotFound  Kind = 30
 	UnknownAgent      Kind = 31
 	Unreachable       Kind = 32
@@ -73,6 +74,7 @@ var table = []Info{
 	{Denied, "denied", -31010, -31010, 200, 403, false, true, "The caller's token or the policy does not allow this.", "Ask for a token with that scope."},
 	{ApprovalRequired, "approval_required", -32602, -32602, 200, 400, false, true, "A person has to allow this call first.", "Wait for the approval, then call again."},
 	{Limit, "limit", -32602, -32602, 200, 400, false, true, "A bound of the hub was reached.", "Use less of what is named, or raise the limit in the config."},
+	{DefinitionHeld, "definition_held", -31014, -31014, 200, 403, false, true, "The definition of the tool, prompt or template is new, has changed or is suspicious, and nobody has accepted it.", "Have the hub's owner look at it: `stoa tools changes`."},
 	{ResourceNotFound, "resource_not_found", -32002, -32602, 200, 400, false, false, "No upstream offers a resource with that URI.", "List the resources and templates and use one of them."},
 	{UnknownAgent, "unknown_agent", -32601, -32601, 404, 0, false, false, "There is no agent of that name at /mcps/{agent}/mcp.", "GET /mcps lists the agents."},
 	{Unreachable, "unreachable", -32603, -32603, 502, 0, true, false, "The agent or upstream cannot be reached.", "See `stoa servers` for its state and last error output."},

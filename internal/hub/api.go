@@ -44,6 +44,9 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/tools":                                h.listTools,
 		"GET /api/v1/tools/{tool...}":                      h.showTool,
 		"POST /api/v1/check/{tool...}":                     h.checkTool,
+		"GET /api/v1/definitions":                          h.listDefinitions,
+		"POST /api/v1/definitions/accept":                  h.acceptDefinitions,
+		"POST /api/v1/definitions/reject":                  h.rejectDefinitions,
 		"GET /api/v1/events":                               h.pollEvents,
 		"GET /api/v1/events/ws":                            h.watchEvents,
 		"GET /api/v1/exchanges/{call}":                     h.showExchange,
@@ -113,7 +116,7 @@ func apiStatus(f *fault.Error) int {
 		return http.StatusNotFound
 	case fault.Unauthorized:
 		return http.StatusUnauthorized
-	case fault.Denied, fault.ApprovalRequired, fault.ForeignOrigin:
+	case fault.Denied, fault.ApprovalRequired, fault.ForeignOrigin, fault.DefinitionHeld:
 		return http.StatusForbidden
 	case fault.TooLarge:
 		return http.StatusRequestEntityTooLarge
@@ -135,7 +138,7 @@ func apiStatus(f *fault.Error) int {
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, servers, sessions, tasks, plans, runs, approvals, modules, events, exchanges, errors, sign-ins and tickets under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, definitions, servers, sessions, tasks, plans, runs, approvals, modules, events, exchanges, errors, sign-ins and tickets under /api/v1."
 	return f
 }
 

@@ -16,8 +16,10 @@ import (
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
+	"github.com/stoahub/stoa/internal/pin"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/schema"
+	"github.com/stoahub/stoa/internal/suspect"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -44,6 +46,24 @@ type toolRow struct {
 	Risk        string         `json:"risk"`
 	Trusted     bool           `json:"trusted"` // what it says of its risk counts
 	Policy      policy.Verdict `json:"policy"`
+	Pin         *toolPin       `json:"pin,omitempty"` // left out if its server's definitions are not pinned
+}
+
+// toolPin is what is made of a tool's definition.
+type toolPin struct {
+	State  catalog.State  `json:"state"`
+	Digest string         `json:"digest"`
+	Open   bool           `json:"open,omitempty"`  // somebody should look at it
+	Hold   string         `json:"hold,omitempty"`  // why it cannot be called
+	Flags  []suspect.Flag `json:"flags,omitempty"` // what is suspicious about it
+	Diff   string         `json:"diff,omitempty"`  // how it differs from what was accepted before; of one tool, for the owner
+}
+
+func toolPinOf(st *catalog.Standing) *toolPin {
+	if st == nil {
+		return nil
+	}
+	return &toolPin{State: st.State, Digest: st.Digest, Open: st.Open(), Hold: st.Hold, Flags: st.Flags}
 }
 
 // risk says in a word what a tool's annotations say that it may do.
@@ -64,7 +84,8 @@ func (h *Hub) toolRow(c *mcp.Client, it *catalog.Item, snap *catalog.Snapshot, n
 	u := h.pool.Get(it.Upstream)
 	builtin := u != nil && u.Builtin() && !strings.HasPrefix(it.Name, modules.PublishedPrefix)
 	s := policy.Of(it, builtin)
-	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Risk: risk(&s), Trusted: it.Vouched, Policy: h.door.Explain(c, "", it, nil).Verdict}
+	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Risk: risk(&s), Trusted: it.Trusted, Policy: h.door.Explain(c, "", it, nil).Verdict}
+	row.Pin = toolPinOf(it.Standing)
 	row.Title, _ = wire.String(wire.Get(it.Shown, "title"))
 	row.Description, _ = wire.String(wire.Get(it.Shown, "description"))
 	if chars := []rune(row.Description); n > 0 && len(chars) > n {
@@ -221,6 +242,10 @@ func (h *Hub) showTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return err
 	}
+	row := h.toolRow(client, it, snap, 0)
+	if row.Pin != nil && row.Pin.Open && who.Has(auth.RightSettings) {
+		row.Pin.Diff = pin.Diff(it.Standing.Before, it.Raw)
+	}
 	part := func(name string) json.RawMessage { return wire.Get(it.Shown, name) }
 	reply(w, http.StatusOK, struct {
 		toolRow
@@ -230,7 +255,7 @@ func (h *Hub) showTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		Notes        []string        `json:"notes,omitempty"` // what is odd about its definition
 		SaveAs       bool            `json:"saveAs"`          // its result can be kept by a name
 		References   bool            `json:"references"`      // @name in its arguments stands for a value
-	}{h.toolRow(client, it, snap, 0), part("inputSchema"), part("outputSchema"), part("annotations"), it.Notes,
+	}{row, part("inputSchema"), part("outputSchema"), part("annotations"), it.Notes,
 		!it.Handling.NoSaveAs, !it.Handling.NoReferences})
 	return nil
 }

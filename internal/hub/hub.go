@@ -91,7 +91,7 @@ type Hub struct {
 	door        *call.Door
 	desk        *policy.Desk
 	modelRules  atomic.Pointer[modelRules]
-	vouched     vouched
+	pins        pins
 	models      atomic.Pointer[models.Set]
 	asks        *http.Client // by which models are asked
 	sampling    *sample.Host
@@ -203,7 +203,7 @@ func (h *Hub) openDomain(Options) error {
 	if err := h.openPolicy(); err != nil {
 		return err
 	}
-	if err := h.openVouched(); err != nil {
+	if err := h.openPins(); err != nil {
 		return err
 	}
 	if err := h.openModels(); err != nil {

@@ -100,7 +100,7 @@ func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lea
 	case !who.Scopes.Allows(reg.Name):
 		return nil, fault.New(fault.Denied, reg.Name, "%q may not register an agent of this name", who.Name)
 	}
-	o.Vouch = vouchForNone // its owner has not looked at it
+	o.Pins = h.pinsOfAgent(reg.Name, who.Name)
 	o.Logger, o.MessageBytes = h.logger("agent"), h.config().Limits.MessageBytes
 	h.reloading.Lock()
 	defer h.reloading.Unlock()

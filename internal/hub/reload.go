@@ -169,7 +169,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 	for i := range cfg.Servers {
 		if s := &cfg.Servers[i]; s.Enabled {
 			o := upstreamOptions(cfg, s, h.environ, log)
-			o.Sampling, o.Vouch = h.samplingOf(s), h.vouchFor(s)
+			o.Sampling, o.Pins, o.Distrust = h.samplingOf(s), h.pinsOf(s), !s.Trust
 			all = append(all, o)
 		}
 	}

@@ -34,12 +34,12 @@ func TestSharesOfConnections(t *testing.T) {
 		if _, err := open(ann); !fault.Is(err, fault.Limit) {
 			t.Errorf("a ninth while all are in use: %v", err)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second) // of the bubble
 		for range 20 {
 			if _, err := open(ann); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second) // of the bubble
 		}
 		if all.Len() != 9 || !all.has(first) {
 			t.Errorf("%d are left; bob's is %v", all.Len(), all.has(first))

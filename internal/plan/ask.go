@@ -32,14 +32,14 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 	}
 	a := call.Question(by)
 	a.Kind, a.Session, a.Call, a.Args, a.Reason = policy.KindTool, c.Session, r.id+"/"+d.Step, args, wants(d.Step)
-	a.Tool, a.Upstream, a.Ref = t.Name, t.Upstream, t.Ref
+	a.Tool, a.Upstream, a.Ref, a.Definition = t.Name, t.Upstream, t.Ref, t.Defined
 	askCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
 	calls.Go(func() {
 		defer cancel()
 		defer r.caught(d)
 		dec, err := r.of.o.Desk.Ask(askCtx, a, func(a policy.Approval) { r.noted(askCtx, d, a.ID) })
-		r.decided(ctx, d, dec, err)
+		r.decided(ctx, d, a.Digest, dec, err)
 	})
 	return false, nil
 }
@@ -64,7 +64,7 @@ func (r *Run) inquire(ctx context.Context, d Do, a policy.Approval) (policy.Deci
 	if ctx.Err() != nil || r.of.Closing() && (err != nil || dec.Reason == policy.ReasonAborted) {
 		return dec, errors.Join(err, context.Cause(ctx)) // the next hub asks again
 	}
-	if failed := r.until(ctx, func() error { return r.decide(ctx, d, dec, err) }); failed != nil {
+	if failed := r.until(ctx, func() error { return r.decide(ctx, d, a.Digest, dec, err) }); failed != nil {
 		return policy.Decision{Reason: policy.ReasonFailed}, failed
 	}
 	return dec, err
@@ -79,16 +79,16 @@ func (r *Run) noted(ctx context.Context, d Do, id string) {
 
 // decided records what a person said, or that nobody did. A question that ended
 // with the hub is put again by the next one.
-func (r *Run) decided(ctx context.Context, d Do, dec policy.Decision, err error) {
+func (r *Run) decided(ctx context.Context, d Do, defined string, dec policy.Decision, err error) {
 	stopping := ctx.Err() != nil || r.of.Closing() && (err != nil || dec.Reason == policy.ReasonAborted)
 	if !stopping {
-		_ = r.until(ctx, func() error { return r.decide(ctx, d, dec, err) }) // else it is asked again
+		_ = r.until(ctx, func() error { return r.decide(ctx, d, defined, dec, err) }) // else it is asked again
 	}
 	r.leaveBusy(d)
 }
 
 // decide is decided, once. r.mu is held.
-func (r *Run) decide(ctx context.Context, d Do, dec policy.Decision, failed error) error {
+func (r *Run) decide(ctx context.Context, d Do, defined string, dec policy.Decision, failed error) error {
 	it := &r.state.Steps[d.Step].Items[d.Item]
 	if it.Phase == ItemPending || it.Phase == ItemRunning { // nobody was asked, or that could not be noted
 		if err := r.record(ctx, Event{Type: CallAsked, Step: d.Step, Item: d.Item}); err != nil {
@@ -97,6 +97,7 @@ func (r *Run) decide(ctx context.Context, d Do, dec policy.Decision, failed erro
 	}
 	e := Event{Type: CallDecided, Step: d.Step, Item: d.Item, Approve: dec.Approve && failed == nil, By: dec.By, Reason: clip(dec.Tell())}
 	if e.Approve {
+		e.Defined = defined
 		e.Reason = clip(dec.Reason)
 		if dec.Args != nil {
 			var err error

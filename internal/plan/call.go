@@ -39,7 +39,7 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	}
 	// An approval is good for the call that it was given for. One that is made
 	// again, for whatever reason, is asked for again.
-	allowed := it.Allowed && it.Phase == ItemPending
+	allowed, defined := it.Allowed && it.Phase == ItemPending, it.Defined
 	attempt := it.Attempt + 1
 	key := it.keyOf(d.Kind)
 	if key == "" {
@@ -51,7 +51,7 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	}
 	var hooks call.Hooks
 	if d.Kind == OwnCall {
-		hooks = r.hooks(d, start, allowed)
+		hooks = r.hooks(d, start, allowed, defined)
 	}
 	by, err := r.actor()
 	if err != nil {
@@ -77,10 +77,11 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 }
 
 // hooks are what the run has to do with a step's own call, which it has begun. An
-// approval that was given already is good for this call, and no other.
-func (r *Run) hooks(d Do, start Event, allowed bool) call.Hooks {
+// approval that was given already is good for this call of this definition, and no
+// other.
+func (r *Run) hooks(d Do, start Event, allowed bool, defined string) call.Hooks {
 	h := call.Hooks{Ask: func(ctx context.Context, a policy.Approval) (policy.Decision, error) {
-		if allowed {
+		if allowed && a.Digest == defined {
 			return policy.Decision{Approve: true}, nil
 		}
 		return r.inquire(ctx, d, a)

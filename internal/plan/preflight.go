@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/session"
 )
@@ -19,6 +20,7 @@ type Tool struct {
 	Input      *schema.Lazy // nil: anything
 	ReadOnly   bool
 	Idempotent bool
+	Defined    policy.Definition // for those who are asked about a call of it
 }
 
 // Lookup finds a tool by any of the names that are accepted. A fault says why

@@ -51,6 +51,7 @@ type ItemState struct {
 	Cuts    int    // how often the hub ended in the midst of it
 	Edited  *Data  // arguments as a person changed them
 	Allowed bool   // a person allowed it
+	Defined string // the digest of the definition that they allowed a call of
 
 	Undo      ItemPhase // how far it is undone
 	UndoTries int
@@ -162,11 +163,12 @@ func (st *StepState) settle() {
 const (
 	deniedKind     = "denied"
 	unansweredKind = "approval_required"
+	heldKind       = "definition_held" // its definition is to be accepted first
 )
 
 // denied says whether the call was not allowed; nothing takes its place then.
 func (it *ItemState) denied() bool {
-	return it.Failure != nil && (it.Failure.Kind == deniedKind || it.Failure.Kind == unansweredKind)
+	return it.Failure != nil && (it.Failure.Kind == deniedKind || it.Failure.Kind == unansweredKind || it.Failure.Kind == heldKind)
 }
 
 func (it *ItemState) apply(e Event) error {
@@ -186,7 +188,7 @@ func (it *ItemState) apply(e Event) error {
 			return no()
 		}
 		it.Ask = ""
-		if it.Phase, it.Allowed, it.Edited = ItemPending, e.Approve, e.Args; !e.Approve {
+		if it.Phase, it.Allowed, it.Edited, it.Defined = ItemPending, e.Approve, e.Args, e.Defined; !e.Approve {
 			it.Phase, it.Failure = ItemFailed, &Failure{Kind: deniedKind, Message: e.Reason}
 			if e.By == "" { // nobody has said so
 				it.Failure.Kind = unansweredKind

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/suspect"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -33,8 +35,20 @@ type Approval struct {
 	Args      json.RawMessage `json:"args,omitempty"`
 	Sent      json.RawMessage `json:"sent,omitempty"`   // Args with what references in them stand for, if there are any
 	Reason    string          `json:"reason,omitempty"` // why it is asked for
-	Created   time.Time       `json:"created"`
-	Expires   time.Time       `json:"expires"`
+	Definition
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+}
+
+// Definition is what an approval is about: a call of what was defined so, and of
+// nothing else.
+type Definition struct {
+	Digest string         `json:"definition,omitempty"` // "" if the server's definitions are not pinned
+	Change string         `json:"change,omitempty"`     // how it differs from what was accepted or approved before
+	Flags  []suspect.Flag `json:"flags,omitempty"`      // what is suspicious about it
+
+	Accepted time.Time     `json:"-"` // since when it is accepted; zero if it is not
+	Diff     func() string `json:"-"` // how it differs from the one before it; optional
 }
 
 // Remember says for what else a decision holds.
@@ -129,4 +143,16 @@ func checkArgs(args json.RawMessage) error {
 		return &fault.Error{Kind: fault.InvalidParams, Subject: "args", Msg: "the edited arguments are no JSON object", Hint: hint}
 	}
 	return nil
+}
+
+// outlived says in the question that it was approved before, for a definition
+// that is another now.
+func (a *Approval) outlived() {
+	const why = "its definition has changed since it was approved"
+	if a.Change == "" && a.Diff != nil {
+		a.Change = a.Diff()
+	}
+	if !strings.Contains(a.Reason, why) {
+		a.Reason = strings.TrimPrefix(a.Reason+"; "+why, "; ")
+	}
 }

@@ -176,7 +176,11 @@ func (d *Desk) recall(ctx context.Context, a *Approval) (*Decision, error) {
 		if err != nil {
 			return nil, fault.New(fault.Storage, a.Tool, "whether it may be called could not be looked up, so it is not").Because(err)
 		}
-		if got != nil && (found == nil || found.Approve && !got.Approve) {
+		switch {
+		case got == nil:
+		case !got.covers(a):
+			a.outlived()
+		case found == nil || found.Approve && !got.Approve:
 			found = got
 		}
 	}

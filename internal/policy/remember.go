@@ -26,7 +26,8 @@ type Remembered struct {
 	Session   string    `json:"session,omitempty"` // of scope session
 	Agent     string    `json:"agent,omitempty"`   // the hub's own agent whose model wanted to call; empty for a client
 	Upstream  string    `json:"upstream,omitempty"`
-	Ref       string    `json:"ref,omitempty"` // of scopes session and tool
+	Ref       string    `json:"ref,omitempty"`        // of scopes session and tool
+	Digest    string    `json:"definition,omitempty"` // the definition that it was said of; an approval holds for no other
 	Approve   bool      `json:"approve"`
 	By        string    `json:"by"`
 	Time      time.Time `json:"time"`
@@ -71,6 +72,19 @@ func (r *Remembered) digest() string {
 // about reports whether both are about the same.
 func (r *Remembered) about(o *Remembered) bool {
 	return r.Principal == o.Principal && r.Kind == o.Kind && r.Scope == o.Scope && r.Session == o.Session && r.Agent == o.Agent && r.Upstream == o.Upstream && r.Ref == o.Ref
+}
+
+// covers reports whether what was said holds for a question of the same scope.
+// A denial does whatever has become of the definition. An approval was given for
+// a definition; one for all tools of a server, for those that were accepted then.
+func (r *Remembered) covers(a *Approval) bool {
+	switch {
+	case !r.Approve || r.Kind == KindSampling:
+		return true
+	case r.Scope == ForUpstream && a.Digest != "" && a.Digest != r.Digest:
+		return r.Digest != "" && !a.Accepted.IsZero() && !a.Accepted.After(r.Time)
+	}
+	return r.Digest == a.Digest
 }
 
 func ownerKey(principal string) string {

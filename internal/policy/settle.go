@@ -115,7 +115,7 @@ func (d *Desk) over(who *auth.Principal, id string) error {
 // keep writes what is to be remembered.
 func (d *Desk) keep(p *pending, dec *Decision) error {
 	r, _ := remembered(&p.Approval, dec.Remember)
-	r.Approve, r.By, r.Time = dec.Approve, dec.By, time.Now().UTC()
+	r.Approve, r.By, r.Time, r.Digest = dec.Approve, dec.By, time.Now().UTC(), p.Digest
 	if r.Scope == ForSession {
 		r.Expires = r.Time.Add(d.opts.SessionTTL)
 	}
@@ -129,8 +129,9 @@ func (d *Desk) keep(p *pending, dec *Decision) error {
 // held.
 func (d *Desk) spread(dec *Decision, by *pending) {
 	want, _ := remembered(&by.Approval, dec.Remember)
+	want.Approve, want.Digest, want.Time = dec.Approve, by.Digest, time.Now()
 	for _, q := range append([]*pending(nil), d.order...) {
-		if r, ok := remembered(&q.Approval, dec.Remember); ok && !q.deciding && r.about(&want) {
+		if r, ok := remembered(&q.Approval, dec.Remember); ok && !q.deciding && r.about(&want) && want.covers(&q.Approval) {
 			d.settle(q, Decision{Approve: dec.Approve, Remember: dec.Remember, By: dec.By, Reason: ReasonRemembered})
 		}
 	}

@@ -261,22 +261,52 @@ func (a *Agent) list(ctx context.Context, req *mcp.Request, k catalog.Kind) (mcp
 // which everything can be seen is passed on as it came.
 func (a *Agent) visible(req *mcp.Request, k catalog.Kind, resp mcp.Response) mcp.Response {
 	v := a.r.door.View(req.Client, req.Session)
-	if resp.Result == nil || v.Whole(a.Name(), a.u().Builtin()) {
+	whole := v.Whole(a.Name(), a.u().Builtin())
+	if resp.Result == nil || whole && a.u().Pins() == nil {
 		return resp
 	}
 	defs, ok := wire.Elements(wire.Get(resp.Result, k.Member()))
 	if !ok {
 		return resp
 	}
-	snap := a.r.cat.Now()
-	kept := slices.DeleteFunc(slices.Clone(defs), func(def []byte) bool { return !v.Defines(snap, k, a.Name(), def) })
-	if len(kept) == len(defs) {
+	kept, held := a.reviewed(req, k, resp, defs)
+	if !whole {
+		snap := a.r.cat.Now()
+		kept = slices.DeleteFunc(kept, func(def []byte) bool { return !v.Defines(snap, k, a.Name(), def) })
+	}
+	if len(kept) == len(defs) && !held {
 		return resp
 	}
 	list := append(append([]byte{'['}, bytes.Join(kept, []byte{','})...), ']')
 	out := wire.Edit(nil, resp.Result, wire.Change{Name: k.Member(), Value: list})
 	resp.Release()
 	return mcp.Response{Result: out}
+}
+
+// reviewed has what the agent has just given a client judged, as what the hub is
+// given itself is. It returns the list with those definitions replaced that are
+// held, and whether there are any.
+func (a *Agent) reviewed(req *mcp.Request, k catalog.Kind, resp mcp.Response, defs [][]byte) (kept [][]byte, held bool) {
+	u := a.u()
+	kept = slices.Clone(defs)
+	if u.Pins() == nil {
+		return kept, false
+	}
+	viewer := u.Viewer(req.Client)
+	relist := false
+	for i, st := range u.Pins().Variant(viewer, k, defs, wire.Get(resp.Result, "nextCursor") == nil) {
+		if st == nil {
+			continue
+		}
+		relist = relist || viewer == "" && st.State != catalog.Accepted
+		if st.Held() {
+			kept[i], held = catalog.Withheld(k, defs[i], st), true
+		}
+	}
+	if relist {
+		u.Relist(k) // it offers what the hub has not been told of
+	}
+	return kept, held
 }
 
 // known answers a list from the catalogue.
@@ -300,11 +330,7 @@ func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mc
 		if n++; n > 1 {
 			out = append(out, ',')
 		}
-		if k == catalog.Tool { // the catalogue may be that of the other era
-			out = append(out, mcp.Define(req.Client.Era, it.Raw)...)
-			continue
-		}
-		out = append(out, it.Raw...)
+		out = append(out, it.Given(req.Client.Era)...)
 	}
 	out = append(out, ']')
 	if l.Stale {
@@ -328,7 +354,15 @@ func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error
 	if !a.u().Filter().Passes(name) {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
 	}
-	return a.r.task.Do(ctx, &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)})
+	c := &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)}
+	if pins := a.u().Pins(); pins != nil && c.Item != nil {
+		if viewer := a.u().Viewer(req.Client); viewer != "" {
+			if st := pins.Seen(viewer, catalog.Tool, name); st.Digest != c.Item.Standing.Digest {
+				c.Standing = st // the agent gave this client another one
+			}
+		}
+	}
+	return a.r.task.Do(ctx, c)
 }
 
 // Attach registers a listener.

@@ -155,6 +155,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		next = *last
 	}
 	next.Unlisted = u.opts.Unlisted
+	u.listedIn.Store(uint32(l.key.era))
 	var bad error
 	known := u.cat.Now().Of(u.opts.Name) != nil
 	for k := range catalog.Kind(4) {
@@ -176,8 +177,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		if k == catalog.Tool {
 			catalog.Apply(items, u.opts.Override)
 		}
-		u.vouch(k, items)
-		next.Items[k], known = items, true
+		next.Items[k], known = u.review(k, items), true
 	}
 	if !known && bad != nil {
 		return bad // nothing is known of it, which is not the same as that it has nothing
@@ -197,17 +197,6 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		u.mu.Unlock()
 	}
 	return bad
-}
-
-// vouch finds out for which definitions what they say of themselves counts.
-func (u *Upstream) vouch(k catalog.Kind, items []*catalog.Item) {
-	if u.opts.Vouch != nil {
-		u.opts.Vouch(k, items)
-		return
-	}
-	for _, it := range items {
-		it.Vouched = true
-	}
 }
 
 // Bounds of one list.

@@ -9,6 +9,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/pin"
 )
 
 // Options describe one upstream. One of Command, URL and Handler is set.
@@ -43,10 +44,9 @@ type Options struct {
 	PerSession bool          // one connection per client connection
 	Most       int           // connections of clients for themselves, with PerSession; 0 means 32
 	Filter     catalog.Filter
-	// Vouch marks the definitions of a list whose annotations count, before
-	// anybody sees them; nil vouches for all.
-	Vouch    func(k catalog.Kind, items []*catalog.Item)
-	Override map[string]catalog.Override // by the upstream's own names of tools
+	Pins       *pin.Server                 // judges its definitions before anybody sees them; nil: they are the hub's own, or nobody wants that
+	Distrust   bool                        // where they are not judged: annotations do not count
+	Override   map[string]catalog.Override // by the upstream's own names of tools
 	// Handling says how a tool, by the upstream's own name, is treated; nil
 	// means as by default.
 	Handling func(tool string) catalog.Handling

@@ -29,6 +29,7 @@ type Upstream struct {
 	tail      tail
 	starts    atomic.Int64
 	eras      atomic.Uint32 // mcp.Eras; 0 while unknown
+	listedIn  atomic.Uint32 // the mcp.Era in which the hub read the lists; 0 if it has not
 	old       atomic.Bool   // over HTTP: the server has HTTP+SSE only
 	settled   chan struct{} // closed when the first attempt to read the lists is over
 	settle    sync.Once
