@@ -124,7 +124,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 		present = false
 	}
 	if !present {
-		if !require && !forwarded(r.Header) {
+		if !require && !Forwarded(r.Header) {
 			return Local, ""
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -200,9 +200,9 @@ func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	g.say(w, fault.New(fault.Unauthorized, "", "%s", reason), http.StatusUnauthorized)
 }
 
-// forwarded reports whether a proxy says that the request is another's. One on
+// Forwarded reports whether a proxy says that the request is another's. One on
 // this machine would otherwise make the whole world Local.
-func forwarded(h http.Header) bool {
+func Forwarded(h http.Header) bool {
 	return len(h["X-Forwarded-For"]) > 0 || len(h["Forwarded"]) > 0 || len(h["X-Real-Ip"]) > 0 || len(h["X-Forwarded-Host"]) > 0
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -199,7 +201,7 @@ func (c *agentCmd) register(ctx context.Context, a *agentd.Agent, address, own s
 	if err != nil {
 		return registering{}, err
 	}
-	r := agentd.Registration{Hub: c.Register, Token: secret.New(token), URL: "http://" + dialable(address) + "/mcp", Own: secret.New(own)}
+	r := agentd.Registration{Hub: c.Register, Token: secret.New(token), URL: "http://" + reachedAt(address, c.Register) + "/mcp", Own: secret.New(own)}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
@@ -211,6 +213,26 @@ func (c *agentCmd) register(ctx context.Context, a *agentd.Agent, address, own s
 		cancel()
 		return <-done
 	}}, nil
+}
+
+// reachedAt is where a hub reaches an agent. One that listens on all addresses
+// is told to the hub by the address that the hub sees it come from.
+func reachedAt(address, hubURL string) string {
+	at, err := netip.ParseAddrPort(address)
+	to, err2 := url.Parse(hubURL)
+	if err != nil || err2 != nil || !at.Addr().IsUnspecified() {
+		return dialable(address)
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(to.Hostname(), "9")) // nothing is sent
+	if err != nil {
+		return dialable(address)
+	}
+	defer conn.Close()
+	own, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return dialable(address)
+	}
+	return netip.AddrPortFrom(own.AddrPort().Addr().Unmap(), at.Port()).String()
 }
 
 // hubToken is what the hub wants of who registers.

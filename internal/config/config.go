@@ -75,6 +75,7 @@ type Auth struct {
 	Origins    []string // browser origins allowed besides the hub's own
 	Hosts      []string // Host values allowed besides the listen addresses
 	TokensFile string   // bearer tokens; empty: the data folder's own
+	Register   []string // where agents that register themselves may be, besides where they register from
 }
 
 // Limits are the bounds of what the hub takes in.

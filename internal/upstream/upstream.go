@@ -83,7 +83,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	if addr, err := url.Parse(opts.URL); opts.URL != "" && err == nil {
-		u.transport = mcp.NewTransport(addr, opts.TLS)
+		u.transport = mcp.NewTransport(addr, opts.TLS, opts.Control)
 	}
 	if opts.Queue != nil {
 		u.queue = task.New(opts.Queue.Concurrency, opts.Queue.Capacity)
