@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,4 +152,55 @@ func TestOwnerListsWhereAgentsMayBe(t *testing.T) {
 		t.Fatalf("an agent at a listed address: %d %s", got.status, got.text)
 	}
 	await.Until(t, "the hub has asked the agent", func() bool { return hits.Load() > 0 })
+}
+
+// A hub that is registered at itself, or that has a hub as a server which has it
+// as one, is known by its id: what it offers does not grow.
+func TestHubMeetsItself(t *testing.T) {
+	t.Parallel()
+	files, _ := upstream(t)
+	h := serve(t, object{"files": files})
+	before := h.names(t, "/mcp", "")
+	for i, url := range []string{"http://" + h.address + "/mcp", strings.Replace("http://"+h.address+"/mcp", "127.0.0.1", "localhost", 1), "http://" + h.address + "/mcps/files/mcp"} {
+		name := fmt.Sprintf("again-%d", i)
+		if got := h.post(t, "/mcps", h.owner, object{"name": name, "url": url}); got.status/100 != 4 {
+			t.Errorf("%s was registered at itself: %d %s", url, got.status, clip(got.text))
+			await.Until(t, "what it offers has grown", func() bool { return len(h.names(t, "/mcp", "")) > len(before) })
+		}
+	}
+	if after := h.names(t, "/mcp", ""); len(after) != len(before) {
+		t.Errorf("%d tools have become %d", len(before), len(after))
+	}
+}
+
+func TestHubsThatHaveEachOther(t *testing.T) {
+	t.Parallel()
+	files, l := upstream(t)
+	tools, _ := upstream(t)
+	one := serve(t, object{"files": files})
+	two := serve(t, object{"tools": tools})
+	url := func(h *hub) object { return object{"url": "http://" + h.address + "/mcp"} }
+	two.configure(t, object{"tools": tools, "one": url(one)})
+	await.Until(t, "the second has the tools of the first", func() bool {
+		return slices.Contains(two.names(t, "/mcp", ""), "one__files__write")
+	})
+	one.configure(t, object{"files": files, "two": url(two)})
+	await.Until(t, "the first has the tools of the second", func() bool {
+		return slices.Contains(one.names(t, "/mcp", ""), "two__tools__write")
+	})
+	// Whatever was to come of the change has come when a later one is there.
+	for i := range 3 {
+		one.configure(t, object{"files": files, "two": url(two), fmt.Sprintf("more%d", i): tools})
+		want := fmt.Sprintf("one__more%d__write", i)
+		await.Until(t, want, func() bool { return slices.Contains(two.names(t, "/mcp", ""), want) })
+	}
+	for who, h := range map[string]*hub{"one__": two, "two__": one} {
+		for _, name := range h.names(t, "/mcp", "") {
+			if strings.Contains(name, "one__two__") || strings.Contains(name, "two__one__") {
+				t.Errorf("a hub is offered its own tool behind %s, as %s", who, name)
+			}
+		}
+	}
+	two.tool(t, "/mcp", "", "one__files__write", object{"path": filepath.Join(two.folder, "written")})
+	l.want(t, "write", 1)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -81,6 +82,11 @@ func (h *Hub) register(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		refuse(w, err)
 		return
 	}
+	if err := h.meet(r.Context(), reg.Name); err != nil {
+		h.endLease(reg.Name, l)
+		refuse(w, err)
+		return
+	}
 	reply(w, http.StatusCreated, map[string]any{"name": reg.Name, "lease": l.id, "ttlMs": l.time.Milliseconds(), "url": "/mcps/" + reg.Name + "/mcp", "renew": "/mcps/" + reg.Name})
 }
 
@@ -88,6 +94,26 @@ func strict(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
+}
+
+// meetTime is how long a registration waits for the agent's introduction. An
+// agent may well register before it serves, and is met when it does.
+const meetTime = 2 * time.Second
+
+// meet refuses an agent that turns out to be this hub, by whatever address.
+func (h *Hub) meet(ctx context.Context, name string) error {
+	u := h.pool.Get(name)
+	if u == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	defer cancel()
+	if _, err := u.Hello(ctx, nil); errors.Is(err, upstream.ErrCircle) {
+		f := fault.New(fault.InvalidRequest, name, "the agent is this hub itself, or one that offers what this hub offers")
+		f.Hint = "Register the agent that does the work, not the hub that serves it."
+		return f
+	}
+	return nil
 }
 
 // registeredFrom is the address that a registration comes from. Of one that a

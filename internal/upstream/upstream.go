@@ -72,6 +72,7 @@ type dialing struct {
 
 func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	opts.defaults()
+	opts.introduce(pool.hub)
 	u := &Upstream{
 		opts: opts, cat: cat, pool: pool,
 		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
