@@ -124,7 +124,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 		present = false
 	}
 	if !present {
-		if !require && !Forwarded(r.Header) {
+		if !require && !Forwarded(r.Header) && arrivedHere(r) {
 			return Local, ""
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
