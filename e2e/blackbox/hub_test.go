@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,8 +35,10 @@ type hub struct {
 	folder  string // of the config, and where the hub runs
 	config  string
 	data    string
-	address string // host:port
-	owner   string // the owner's token
+	address string   // host:port
+	owner   string   // the owner's token
+	listen  []string // addresses; 127.0.0.1:0 if there are none
+	all     []string // the addresses it listens on, in that order
 	env     []string
 	files   int // it may have open at once; 0: as many as the tester
 	process *process
@@ -87,7 +90,14 @@ func (h *hub) configure(t testing.TB, servers object, settings ...object) {
 // launch runs the hub over its data folder, until the test ends or kill.
 func (h *hub) launch(t testing.TB) {
 	t.Helper()
-	h.process = start(t, h, "serve", "--listen", "127.0.0.1:0", "--data", h.data, "--config", h.config)
+	args := []string{"serve", "--data", h.data, "--config", h.config}
+	for _, address := range h.listen {
+		args = append(args, "--listen", address)
+	}
+	if len(h.listen) == 0 {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	h.process = start(t, h, args...)
 	await.NoError(t, "hub.json names the address of the hub", func() error {
 		select {
 		case <-h.process.done:
@@ -99,8 +109,9 @@ func (h *hub) launch(t testing.TB) {
 			return err
 		}
 		var note struct {
-			Address string
-			Pid     int
+			Address   string
+			Addresses []string
+			Pid       int
 		}
 		if err := json.Unmarshal(text, &note); err != nil {
 			return err
@@ -108,7 +119,7 @@ func (h *hub) launch(t testing.TB) {
 		if note.Pid != h.process.pid || note.Address == "" {
 			return errors.New("it is that of another hub")
 		}
-		h.address = note.Address
+		h.address, h.all = note.Address, note.Addresses
 		return nil
 	})
 	token, err := os.ReadFile(filepath.Join(h.data, "token"))
@@ -200,14 +211,7 @@ func (h *hub) token(t testing.TB, name string, flags ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var made struct{ Secret, Token string }
-	if err := json.Unmarshal([]byte(out), &made); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	secret := made.Secret
-	if secret == "" {
-		secret = made.Token
-	}
+	secret := secretOf(t, out)
 	await.NoError(t, "the token of "+name+" is known", func() error {
 		if got := h.get(t, "/api/v1/tools", secret); got.status != http.StatusOK {
 			return fmt.Errorf("%d %s", got.status, got.text)
@@ -215,6 +219,16 @@ func (h *hub) token(t testing.TB, name string, flags ...string) string {
 		return nil
 	})
 	return secret
+}
+
+// secretOf reads what `stoa token create --json` printed.
+func secretOf(t testing.TB, out string) string {
+	t.Helper()
+	var made struct{ Secret, Token string }
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return cmp.Or(made.Secret, made.Token)
 }
 
 // reply is what a request got.

@@ -97,6 +97,7 @@ type Actor struct {
 	path  Path
 	who   *auth.Principal
 	chain []Delegate // never changed, only copied
+	hub   string     // the hub that asks for it; empty for none
 }
 
 // New is who came by a path, acting for itself.
@@ -125,6 +126,16 @@ func (a Actor) Steered(b Actor) Actor {
 	}
 	return a.By(Delegate{Kind: Steering, For: &b})
 }
+
+// From is the same actor, for whom another hub asks. That adds no right; it
+// takes away what leads back to that hub.
+func (a Actor) From(hub string) Actor {
+	a.hub = hub
+	return a
+}
+
+// Hub is the id of the hub that asks for it; empty if none does.
+func (a Actor) Hub() string { return a.hub }
 
 // Path is how it came.
 func (a Actor) Path() Path { return a.path }

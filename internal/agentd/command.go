@@ -19,7 +19,7 @@ import (
 // value is an argument as text.
 type value struct {
 	text   string
-	worded bool // it was a string, so a dash at its beginning is no sign
+	worded bool // it was a string: the word "false" is not the same as false
 }
 
 // values are the arguments of a call by name; null counts as missing.
@@ -154,16 +154,13 @@ func (c *compiler) stdin(path, said string, names []string, uses bool, out *comm
 // job makes of a command what is to be run with these arguments. subject is
 // what faults are about.
 func (c *command) job(subject string, args []byte, vars values) (*job, error) {
-	j := &job{argv: []string{c.program}, dir: c.dir, timeout: c.timeout, max: c.max, limit: c.limit}
-	sealed := false // a "--" has ended the options
+	line := argv{list: []string{c.program}}
 	for _, group := range c.groups {
-		elements, err := fillGroup(subject, group, vars, sealed)
-		if err != nil {
+		if err := line.add(subject, group, vars); err != nil {
 			return nil, err
 		}
-		j.argv = append(j.argv, elements...)
-		sealed = sealed || slices.Contains(elements, "--")
 	}
+	j := &job{argv: line.list, dir: c.dir, timeout: c.timeout, max: c.max, limit: c.limit}
 	for name, t := range c.env {
 		if v, ok := t.fill(vars); ok {
 			j.env = append(j.env, name+"="+v)
@@ -183,24 +180,4 @@ func (c *command) job(subject string, args []byte, vars values) (*job, error) {
 		}
 	}
 	return j, nil
-}
-
-// fillGroup returns the elements of a group, or none if an argument is missing.
-func fillGroup(subject string, group []template, vars values, sealed bool) ([]string, error) {
-	var out []string
-	for i, t := range group {
-		text, ok := t.fill(vars)
-		if !ok {
-			return nil, nil
-		}
-		// After an option in the same group it is that option's value; elsewhere
-		// a program would take it for an option that the manifest did not mean.
-		if name := t.leads(); name != "" && i == 0 && !sealed && vars[name].worded && len(text) > 1 && text[0] == '-' {
-			f := fault.New(fault.InvalidArguments, subject, "the argument %q begins with -, and would be taken for an option", name)
-			f.Hint = "Begin it with something else. In the manifest, \"--\" before it or an option with it in one list allow it."
-			return nil, f
-		}
-		out = append(out, text)
-	}
-	return out, nil
 }

@@ -82,7 +82,6 @@ func TestWhoMayAsk(t *testing.T) {
 		{"a foreign page", hubtest.Sent{Header: http.Header{"Origin": {"https://evil.example"}}}, 403},
 		{"a foreign name", hubtest.Sent{Host: "evil.example"}, 403},
 		{"a wrong token", hubtest.Sent{Header: http.Header{"Authorization": {"Bearer wrong"}}}, 401},
-		{"the token", hubtest.Sent{Header: http.Header{"Authorization": {"Bearer letmein"}, "Mcp-Session-Id": nil}}, 200},
 		{"a proxy without one", hubtest.Sent{Header: http.Header{"X-Forwarded-For": {"10.0.0.1"}}}, 401},
 		{"too much", hubtest.Sent{Body: `{"x":"` + strings.Repeat("x", 10<<20) + `"}`}, 413},
 	} {
@@ -99,16 +98,25 @@ func TestWhoMayAsk(t *testing.T) {
 	if a := hubtest.Dial(t, s.url, hubtest.ClientOptions{Face: "/healthz"}).Do(hubtest.Sent{Verb: "GET"}); a.Status != 200 || !strings.Contains(string(a.Body), `"stoa agent"`) {
 		t.Errorf("health: %d %s", a.Status, a.Body)
 	}
-	// Where others come in, nobody does without the token.
-	open := s.serve("0.0.0.0:0")
-	for token, want := range map[string]int{"": 401, "wrong": 401, "letmein": 200} {
-		c := hubtest.Dial(t, open, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true, Token: token})
-		if a := c.Do(hubtest.Sent{Body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`}); a.Status != want {
-			t.Errorf("from elsewhere with token %q: status %d: %s", token, a.Status, a.Body)
-		}
-		c.Face = "/status"
-		if a := c.Do(hubtest.Sent{Verb: "GET"}); a.Status != want {
-			t.Errorf("status from elsewhere with token %q: status %d", token, a.Status)
+	// Where there is a token, nobody comes in without it, on this machine neither.
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		open := s.serve(address, "letmein")
+		for token, want := range map[string]int{"": 401, "wrong": 401, "letmein": 200} {
+			c := hubtest.Dial(t, open, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true, Token: token})
+			if a := c.Do(hubtest.Sent{Body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`}); a.Status != want {
+				t.Errorf("%s with token %q: status %d: %s", address, token, a.Status, a.Body)
+			}
+			for _, face := range []string{"/status", "/"} {
+				c.Face = face
+				if a := c.Do(hubtest.Sent{Verb: "GET"}); a.Status != want {
+					t.Errorf("%s at %s with token %q: status %d", face, address, token, a.Status)
+				}
+			}
+			c.Face = "/mcp/ws"
+			upgrade := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
+			if a := c.Do(hubtest.Sent{Verb: "GET", Header: upgrade}); want != 200 && a.Status != want {
+				t.Errorf("a socket at %s with token %q: status %d", address, token, a.Status)
+			}
 		}
 	}
 	ln, err := net.Listen("tcp", "0.0.0.0:0")

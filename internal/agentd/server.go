@@ -45,7 +45,8 @@ func (b bearer) Verify(_ context.Context, token string) (*auth.Principal, error)
 }
 
 // Serve serves the agent on ln until ctx ends, then drains. token lets callers
-// in; from this machine they need none.
+// in, wherever they are; without one, callers on this machine need none, and
+// others are not let in at all.
 func (a *Agent) Serve(ctx context.Context, ln net.Listener, token secret.String) error {
 	defer ln.Close()
 	addr, ok := ln.Addr().(*net.TCPAddr)
@@ -57,10 +58,14 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener, token secret.String)
 	if err != nil {
 		return err
 	}
+	let := g.Accept
+	if token.Reveal() != "" {
+		let = g.Require
+	}
 	sessions := mcp.NewSessions(connections, idleTime)
 	defer sessions.Close()
 	endpoint := mcp.NewEndpoint(mcp.EndpointOptions{Sessions: sessions, Panicked: a.panicked})
-	s := &http.Server{Handler: a.recovered(endpoint.InTime(a.routes(g, endpoint))), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	s := &http.Server{Handler: a.recovered(endpoint.InTime(a.routes(let, g.Public, endpoint))), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	failed := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -94,17 +99,18 @@ func (a *Agent) ServePipe(ctx context.Context, in io.Reader, out io.Writer, grac
 	return mcp.ServePipe(ctx, in, out, auth.Local, a, mcp.PipeOptions{Grace: grace, Panicked: a.panicked})
 }
 
-func (a *Agent) routes(g *auth.Guard, e *mcp.Endpoint) http.Handler {
+// routes are served to those whom let lets in, or to everybody.
+func (a *Agent) routes(let func(auth.Handler) http.Handler, public func(http.Handler) http.Handler, e *mcp.Endpoint) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", g.Accept(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) { e.Serve(w, r, who, "", a) }))
-	mux.Handle("/mcp/ws", g.Accept(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) { e.ServeSocket(w, r, who, a) }))
-	status := g.Accept(func(w http.ResponseWriter, _ *http.Request, _ *auth.Principal) { a.status(w) })
+	mux.Handle("/mcp", let(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) { e.Serve(w, r, who, "", a) }))
+	mux.Handle("/mcp/ws", let(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) { e.ServeSocket(w, r, who, a) }))
+	status := let(func(w http.ResponseWriter, _ *http.Request, _ *auth.Principal) { a.status(w) })
 	mux.Handle("GET /status", status)
 	mux.Handle("GET /{$}", status)
-	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /healthz", public(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, map[string]string{"name": "stoa agent", "version": a.opts.Version})
 	})))
-	mux.Handle("/", g.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/", public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := fault.New(fault.UnknownAgent, "", "there is nothing at %s", r.URL.Path)
 		f.Hint = "MCP is at /mcp; GET /status tells how the agent does."
 		e.Refuse(w, r, nil, f)

@@ -45,13 +45,13 @@ func open(t *testing.T, manifest string) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	s.url = s.serve("127.0.0.1:0")
+	s.url = s.serve("127.0.0.1:0", "")
 	return s
 }
 
-// serve serves the agent on one more address until the test ends, and returns
-// where it is reached from here.
-func (s *stage) serve(address string) (url string) {
+// serve serves the agent on one more address until the test ends, to those with
+// the token if there is one, and returns where it is reached from here.
+func (s *stage) serve(address, token string) (url string) {
 	s.t.Helper()
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *stage) serve(address string) (url string) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, ln, secret.New("letmein")) }()
+	go func() { done <- s.Serve(ctx, ln, secret.New(token)) }()
 	s.t.Cleanup(func() {
 		end()
 		if err := <-done; err != nil {

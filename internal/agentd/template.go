@@ -85,13 +85,3 @@ func (t template) fill(args values) (string, bool) {
 	}
 	return b.String(), true
 }
-
-// leads returns the argument that the text begins with, if any.
-func (t template) leads() string {
-	for _, p := range t {
-		if !p.guard {
-			return p.name
-		}
-	}
-	return ""
-}

@@ -84,8 +84,7 @@ func TestArguments(t *testing.T) {
 		{"argv", `{"text":{"a": [1, "x"]},"n":"-x"}`, "-n\n-x\n--\n" + `{"a":[1,"x"]}` + "\n"},
 		{"argv", `{"text":""}`, "--\n\n"},
 		{"argv", `{"text":"two\nlines"}`, "--\ntwo\nlines\n"},
-		{"bare", `{"text":-1}`, "-1\n"},
-		{"bare", `{"text":"-"}`, "-\n"},
+		{"bare", `{"text":"a-"}`, "a-\n"},
 		{"stdin", `{"big":12345678901234567890,"more":"é"}`, `{"big":12345678901234567890,"more":"é"}` + "\n"},
 		{"stdin", ``, "{}\n"},
 		{"piped", `{"text":"x\ny"}`, "<x\ny>"},
@@ -106,6 +105,9 @@ func TestRefusedArguments(t *testing.T) {
 		{"piped", `{}`, "text"},
 		{"piped", `{"text":7}`, "/text"},
 		{"bare", `{"text":"-rf"}`, "begins with -"},
+		{"bare", `{"text":"-"}`, "begins with -"},
+		{"bare", `{"text":"--"}`, "begins with -"},
+		{"bare", `{"text":-1}`, "begins with -"},
 		{"bare", `{"text":"a\u0000b"}`, "NUL"},
 	} {
 		got := decode(t, c.Tool(tc.tool, tc.args))

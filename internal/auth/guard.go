@@ -144,7 +144,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 	}
 	if !present {
 		var f *fault.Error
-		if require || forwarded(r.Header) {
+		if require || Forwarded(r.Header) || !arrivedHere(r) {
 			f = fault.New(fault.Unauthorized, "", "a token is needed")
 		} else if f = g.foreigner(r); f == nil {
 			return Local, ""
@@ -209,9 +209,9 @@ func (g *Guard) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	g.say(w, fault.New(fault.Unauthorized, "", "%s", reason), http.StatusUnauthorized)
 }
 
-// forwarded reports whether a proxy says that the request is another's. One on
+// Forwarded reports whether a proxy says that the request is another's. One on
 // this machine would otherwise make the whole world Local.
-func forwarded(h http.Header) bool {
+func Forwarded(h http.Header) bool {
 	return len(h["X-Forwarded-For"]) > 0 || len(h["Forwarded"]) > 0 || len(h["X-Real-Ip"]) > 0 || len(h["X-Forwarded-Host"]) > 0
 }
 

@@ -76,8 +76,11 @@ type Options struct {
 	// Principal returns who has a name now, or nil: those behind a call may have
 	// been there before it. nil means that nobody is.
 	Principal Lookup
-	Key       seal.Key // signs what continues a call; nil means one that nobody else has
-	ArgBytes  int      // bound of a tool's arguments; 0 means 8 MiB
+	// Leads reports whether what a server offers leads to the hub of that id;
+	// nil means that nothing does.
+	Leads    func(server, hub string) bool
+	Key      seal.Key // signs what continues a call; nil means one that nobody else has
+	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
 }
 
 // Door is where calls pass.
@@ -95,6 +98,7 @@ type Door struct {
 	boot     string // is another one after each start
 	used     spent
 	lookup   Lookup
+	leads    func(server, hub string) bool // nil: nothing does
 	rules    atomic.Pointer[policy.Set]
 	off      atomic.Pointer[map[string]bool] // servers that are off unless a Session switches them on
 	agents   func(string) Agent              // nil: nothing is said of any
@@ -106,7 +110,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal, leads: o.Leads}
 	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d

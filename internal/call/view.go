@@ -17,7 +17,8 @@ import (
 //
 // Something is inside if everybody whom the actor rests on has it in scope, if
 // it is switched on, if it is theirs or everybody's, and if there are arguments
-// for which the policy does not deny it.
+// for which the policy does not deny it. Another hub does not see what leads back
+// to itself.
 type View struct {
 	d        *Door
 	actor    actor.Actor
@@ -58,6 +59,9 @@ func (v *View) Session() *session.Session { return v.switched }
 func (v *View) Server(name string) bool {
 	if !v.actor.InScope(name) {
 		return false
+	}
+	if hub := v.actor.Hub(); hub != "" && v.d.leads != nil && v.d.leads(name, hub) {
+		return false // that hub has it already, and would get it back through us
 	}
 	if v.switched != nil {
 		if on, said := v.switched.Switched(name); said {

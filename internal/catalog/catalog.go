@@ -18,6 +18,8 @@ type Lists struct {
 	// Unlisted is of an upstream that is served by itself only: nothing of it is
 	// on the merged face.
 	Unlisted bool
+	// Hubs are the ids of other hubs whose things are in the lists.
+	Hubs []string
 }
 
 // Change says which lists of an upstream are new: Differ, because they are not

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -20,14 +22,21 @@ import (
 	"github.com/stoahub/stoa/internal/secret"
 )
 
+// An agent has two tokens, and each has a variable of its own: the one that
+// callers must show to it, and the one that it shows to its hub.
+const (
+	listenToken      = "AGENT_LISTEN_TOKEN"
+	hubTokenVariable = "AGENT_TOKEN"
+)
+
 type agentCmd struct {
 	Manifest    string `arg:"" optional:"" help:"The agent's manifest; left out, agent.yaml, agent.yml, agent.jsonc or agent.json of the current folder."`
 	Listen      string `help:"Address to listen on. Without it, AGENT_PORT on 127.0.0.1, or 127.0.0.1:7000." placeholder:"HOST:PORT" xor:"way"`
 	Stdio       bool   `help:"Serve stdin and stdout, for clients that start their servers." xor:"way"`
 	Concurrency int    `help:"Commands that run at once. Without it, as the manifest says, or AGENT_CONCURRENCY, or 1." placeholder:"N"`
-	TokenFile   string `help:"File with the token that callers must have. Without it, AGENT_TOKEN. Needed for addresses that others can reach." placeholder:"FILE" type:"path"`
+	TokenFile   string `help:"File with the token that callers must have. Without it, AGENT_LISTEN_TOKEN. Needed for addresses that others can reach." placeholder:"FILE" type:"path"`
 	Register    string `help:"Hub to register at, as http://127.0.0.1:8080; it then serves the agent at /mcps/NAME/mcp for as long as it runs." placeholder:"URL"`
-	HubToken    string `help:"File with the token for that hub. Without it, STOA_TOKEN, or the token of the hub that runs on the data folder." placeholder:"FILE" type:"path"`
+	HubToken    string `help:"File with the token for that hub. Without it, STOA_TOKEN, AGENT_TOKEN, or the token of the hub that runs on the data folder." placeholder:"FILE" type:"path"`
 	Data        string `help:"Data folder of a hub on this machine." placeholder:"DIR"`
 	Check       bool   `help:"Say what is wrong with the manifest, and serve nothing." xor:"way"`
 	Schema      bool   `help:"Print the JSON Schema of manifests, and serve nothing." xor:"way"`
@@ -151,6 +160,9 @@ func (c *agentCmd) serve(ctx context.Context, s std, a *agentd.Agent) error {
 	}
 	if !c.Quiet {
 		s.note("agent %s serves MCP at http://%s/mcp", a.Name(), dialable(ln.Addr().String()))
+		if token == "" && os.Getenv(hubTokenVariable) != "" {
+			s.note("callers need no token: %s is what the agent shows to its hub; for callers set %s", hubTokenVariable, listenToken)
+		}
 	}
 	stop, err := c.register(ctx, a, ln.Addr().String(), token)
 	if err != nil {
@@ -162,7 +174,11 @@ func (c *agentCmd) serve(ctx context.Context, s std, a *agentd.Agent) error {
 		return failed(exitFailed, "", "agent: %w", refusal)
 	}
 	if errors.Is(err, agentd.ErrNoToken) {
-		return failed(exitUsage, "Give one with --token-file or AGENT_TOKEN, or listen on 127.0.0.1.", "agent: listen on %s: %w", address, err)
+		hint := "Give one with --token-file or " + listenToken + ", or listen on 127.0.0.1."
+		if os.Getenv(hubTokenVariable) != "" {
+			hint += " " + hubTokenVariable + " is what the agent shows to its hub, and lets nobody in."
+		}
+		return failed(exitUsage, hint, "agent: listen on %s: %w", address, err)
 	}
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
@@ -185,7 +201,7 @@ func (c *agentCmd) register(ctx context.Context, a *agentd.Agent, address, own s
 	if err != nil {
 		return registering{}, err
 	}
-	r := agentd.Registration{Hub: c.Register, Token: secret.New(token), URL: "http://" + dialable(address) + "/mcp", Own: secret.New(own)}
+	r := agentd.Registration{Hub: c.Register, Token: secret.New(token), URL: "http://" + reachedAt(address, c.Register) + "/mcp", Own: secret.New(own)}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
@@ -199,6 +215,26 @@ func (c *agentCmd) register(ctx context.Context, a *agentd.Agent, address, own s
 	}}, nil
 }
 
+// reachedAt is where a hub reaches an agent. One that listens on all addresses
+// is told to the hub by the address that the hub sees it come from.
+func reachedAt(address, hubURL string) string {
+	at, err := netip.ParseAddrPort(address)
+	to, err2 := url.Parse(hubURL)
+	if err != nil || err2 != nil || !at.Addr().IsUnspecified() {
+		return dialable(address)
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(to.Hostname(), "9")) // nothing is sent
+	if err != nil {
+		return dialable(address)
+	}
+	defer conn.Close()
+	own, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return dialable(address)
+	}
+	return netip.AddrPortFrom(own.AddrPort().Addr().Unmap(), at.Port()).String()
+}
+
 // hubToken is what the hub wants of who registers.
 func (c *agentCmd) hubToken() (string, error) {
 	if c.HubToken != "" {
@@ -208,7 +244,7 @@ func (c *agentCmd) hubToken() (string, error) {
 		}
 		return strings.TrimSpace(string(b)), nil
 	}
-	if token := os.Getenv("STOA_TOKEN"); token != "" {
+	if token := cmp.Or(os.Getenv("STOA_TOKEN"), os.Getenv(hubTokenVariable)); token != "" {
 		return token, nil
 	}
 	cfg, _, err := (&files{Data: c.Data}).load(nil)
@@ -243,7 +279,7 @@ func (c *agentCmd) address() (string, error) {
 // token is what lets callers in; "" for none.
 func (c *agentCmd) token() (string, error) {
 	if c.TokenFile == "" {
-		return os.Getenv("AGENT_TOKEN"), nil
+		return os.Getenv(listenToken), nil
 	}
 	b, err := os.ReadFile(c.TokenFile)
 	if err != nil {

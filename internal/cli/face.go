@@ -78,7 +78,7 @@ func routed(r *reach) {
 	}
 	r.Hub = "http://" + host + ":" + port
 	if r.Token == "" {
-		r.Token = os.Getenv("AGENT_TOKEN")
+		r.Token = os.Getenv(hubTokenVariable)
 	}
 }
 

@@ -76,6 +76,7 @@ type Auth struct {
 	Hosts      []string // Host values allowed besides the listen addresses
 	TokensFile string   // bearer tokens; empty: the data folder's own
 	Local      Local    // who on this machine needs no token
+	Register   []string // where agents that register themselves may be, besides where they register from
 }
 
 // Local says who on this machine needs no token.

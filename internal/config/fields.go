@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stoahub/stoa/internal/dial"
 )
 
 // configFields are the keys of Stoa's own file, in the manual's order.
@@ -110,6 +112,7 @@ func authFields() []field[Auth] {
 		textsField("hosts", "`Host` header values to allow besides the listen addresses, each host or host:port.", asWritten, false, func(a *Auth) *[]string { return &a.Hosts }, checkHost),
 		textField("tokensFile", "The file of bearer tokens. Left out, it is in the data folder. `${VAR}` is filled in; a relative path starts at the file's folder.", asPath, func(a *Auth) *string { return &a.TokensFile }, nil),
 		enumField("local", "Who on this machine needs no token: `owner-uid` is the user whom the hub runs as, and root; `open` is every user; `token` is nobody. Where the system does not tell users apart, `owner-uid` is as `open`, and `stoa doctor` says so.", func(a *Auth) *Local { return &a.Local }, string(LocalOwner), string(LocalOpen), string(LocalToken)),
+		textsField("register", "Where agents may be that register themselves, besides the address they register from: host names, IP addresses, or ranges such as 10.1.0.0/16. Addresses of the hub's own machine (127.0.0.1) and link-local ones (169.254.0.0/16, fe80::/10) are allowed only by an entry for just them.", asWritten, false, func(a *Auth) *[]string { return &a.Register }, checkRegister),
 	}
 }
 
@@ -187,6 +190,13 @@ func checkOrigin(o string) (string, string) {
 	u, err := url.Parse(o)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return fmt.Sprintf("%q is no origin", o), hint
+	}
+	return "", ""
+}
+
+func checkRegister(s string) (string, string) {
+	if _, err := dial.ParseEntry(s); err != nil {
+		return err.Error(), "write a host such as worker.lan, an address such as 10.1.2.3, or a range such as 10.1.0.0/16"
 	}
 	return "", ""
 }

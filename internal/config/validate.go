@@ -54,6 +54,7 @@ func (c *Config) Validate() error {
 	each("/listen", c.Listen, checkListen)
 	each("/auth/origins", c.Auth.Origins, checkOrigin)
 	each("/auth/hosts", c.Auth.Hosts, checkHost)
+	each("/auth/register", c.Auth.Register, checkRegister)
 	each("/store/url", []string{c.Store.URL}, checkStore)
 	names := map[string]string{}
 	for i := range c.Servers {

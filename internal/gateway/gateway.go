@@ -134,7 +134,9 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 		caps = wire.Edit(nil, caps, wire.Change{Name: "extensions", Value: []byte(`{"` + mcp.TasksExtension + `":{}}`)})
 	}
 	info := mcp.ServerInfo("stoa", "Stoa")
-	return mcp.Introduce(req.Client, caps, info, text)
+	resp, err := mcp.Introduce(req.Client, caps, info, text)
+	resp.Result = mcp.AddHubs(resp.Result, g.pool.Hub())
+	return resp, err
 }
 
 // ensure reads the catalogues of upstreams that are read only when asked for,

@@ -50,7 +50,17 @@ func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string)
 		b, _ := json.Marshal(stale)
 		out = append(append(append(out, `,"_meta":{"stoa/stale":`...), b...), '}')
 	}
-	return mcp.Response{Result: append(out, '}')}, nil
+	return mcp.Response{Result: mcp.AddHubs(append(out, '}'), g.others(snap, p))}, nil
+}
+
+// others are the hubs whose things are among what somebody sees.
+func (g *Gateway) others(snap *catalog.Snapshot, p party) (ids []string) {
+	for _, u := range g.pool.All() {
+		if l := snap.Of(u.Name()); l != nil && len(l.Hubs) > 0 && !l.Unlisted && p.Server(u.Name()) {
+			ids = append(ids, l.Hubs...)
+		}
+	}
+	return ids
 }
 
 // hints are the cache hints of a merged list: the shortest life and the

@@ -30,6 +30,7 @@ type dataDir struct {
 	cert    string // Running.Cert
 	version string // Running.Version
 	key     string // signs requestState
+	hub     string // the id of the hub
 
 	mu     sync.Mutex // guards hub.json
 	closed bool
@@ -99,6 +100,9 @@ func (d *dataDir) prepare() error {
 		return fmt.Errorf("data folder %s has version %q, this program knows %q: use the program that made it, or another folder", d.path, strings.TrimSpace(string(b)), schemaVersion)
 	}
 	if d.key, err = secretFile(filepath.Join(d.path, "key")); err != nil {
+		return err
+	}
+	if d.hub, err = secretFile(filepath.Join(d.path, "id")); err != nil {
 		return err
 	}
 	d.token, err = secretFile(filepath.Join(d.path, "token"))

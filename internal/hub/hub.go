@@ -7,6 +7,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,6 +65,7 @@ type Options struct {
 // Hub is a running hub.
 type Hub struct {
 	version     string
+	id          string // by which hubs know each other
 	cfg         *config.Config
 	log         *slog.Logger
 	logs        *obs.Logs
@@ -144,11 +146,13 @@ func (h *Hub) openGround(opts Options) (err error) {
 		return err
 	}
 	h.openEvents()
+	h.id = rand.Text()
 	if !opts.Temporary {
 		if h.data, err = openData(h.cfg.Data); err != nil {
 			return err
 		}
 		h.opened(h.data.close)
+		h.id = h.data.hub
 		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
 		v, err := h.data.verifier(h.cfg.Auth.TokensFile)
 		if err != nil {
@@ -191,7 +195,7 @@ func (h *Hub) openDomain(Options) error {
 	})
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
 		OnAsk:   func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) },
 		OnAside: func(upstream string, a mcp.Aside) { h.door.Aside(upstream, a) }})
 	h.opened(func() {
@@ -212,7 +216,7 @@ func (h *Hub) openDomain(Options) error {
 	h.openSampling()
 	h.openLobby()
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
-		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal})
+		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)
 	h.pool.Hear(h.door.Heard)

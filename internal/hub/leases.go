@@ -3,12 +3,13 @@ package hub
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/dial"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/upstream"
@@ -75,8 +77,13 @@ func (h *Hub) register(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		refuse(w, fault.New(fault.InvalidRequest, "registration", "the body is not of the form {\"name\", \"url\", \"ttlMs\"}: %v", err))
 		return
 	}
-	l, err := h.lease(&reg, r.RemoteAddr, who)
+	l, err := h.lease(r.Context(), &reg, registeredFrom(r), who)
 	if err != nil {
+		refuse(w, err)
+		return
+	}
+	if err := h.meet(r.Context(), reg.Name); err != nil {
+		h.endLease(reg.Name, l)
 		refuse(w, err)
 		return
 	}
@@ -89,9 +96,40 @@ func strict(body []byte, v any) error {
 	return d.Decode(v)
 }
 
+// meetTime is how long a registration waits for the agent's introduction. An
+// agent may well register before it serves, and is met when it does.
+const meetTime = 2 * time.Second
+
+// meet refuses an agent that turns out to be this hub, by whatever address.
+func (h *Hub) meet(ctx context.Context, name string) error {
+	u := h.pool.Get(name)
+	if u == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	defer cancel()
+	if _, err := u.Hello(ctx, nil); errors.Is(err, upstream.ErrCircle) {
+		f := fault.New(fault.InvalidRequest, name, "the agent is this hub itself, or one that offers what this hub offers")
+		f.Hint = "Register the agent that does the work, not the hub that serves it."
+		return f
+	}
+	return nil
+}
+
+// registeredFrom is the address that a registration comes from. Of one that a
+// proxy passes on it is not known: the connection is the proxy's, and a proxy on
+// this machine would put everybody here.
+func registeredFrom(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || auth.Forwarded(r.Header) {
+		return netip.Addr{}
+	}
+	return from.Addr()
+}
+
 // lease registers an agent, or renews its registration if it shows its lease.
-func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lease, error) {
-	o, life, err := reg.options(remote)
+func (h *Hub) lease(ctx context.Context, reg *registration, from netip.Addr, who *auth.Principal) (*lease, error) {
+	o, life, err := reg.options()
 	switch {
 	case err != nil:
 		return nil, err
@@ -100,6 +138,11 @@ func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lea
 	case !who.Scopes.Allows(reg.Name):
 		return nil, fault.New(fault.Denied, reg.Name, "%q may not register an agent of this name", who.Name)
 	}
+	rule, err := h.whereabouts(ctx, reg.URL, from)
+	if err != nil {
+		return nil, err
+	}
+	o.Control = rule.Control // for as long as it is registered, whatever its name stands for by then
 	o.Pins = h.pinsOfAgent(reg.Name, who.Name)
 	o.Logger, o.MessageBytes = h.logger("agent"), h.config().Limits.MessageBytes
 	h.reloading.Lock()
@@ -136,7 +179,7 @@ func (h *Hub) lease(reg *registration, remote string, who *auth.Principal) (*lea
 }
 
 // options checks a registration and makes of it what it asks for.
-func (reg *registration) options(remote string) (upstream.Options, time.Duration, error) {
+func (reg *registration) options() (upstream.Options, time.Duration, error) {
 	bad := func(format string, args ...any) (upstream.Options, time.Duration, error) {
 		return upstream.Options{}, 0, fault.New(fault.InvalidRequest, "registration", format, args...)
 	}
@@ -147,8 +190,8 @@ func (reg *registration) options(remote string) (upstream.Options, time.Duration
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return bad("url %q is no http or https address", reg.URL)
 	}
-	if !ownHost(u.Hostname(), remote) {
-		return bad("url %q is on another machine than the one that registers it; an agent registers itself, others belong into the config", reg.URL)
+	if u.User != nil {
+		return bad("url %q has a user in it; the hub shows what is in token", u.Redacted())
 	}
 	life := leaseDefault
 	if reg.TTLMs != 0 {
@@ -182,18 +225,29 @@ func (reg *registration) options(remote string) (upstream.Options, time.Duration
 	return o, life, nil
 }
 
-// ownHost reports whether a host is this machine, or the one that asks.
-func ownHost(host, remote string) bool {
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
+// whereabouts is where the agent at a URL may be dialled, or why it may not be
+// where it is. An agent registers itself: what only the hub can reach is not for
+// others to choose.
+func (h *Hub) whereabouts(ctx context.Context, address string, from netip.Addr) (*dial.Rule, error) {
+	u, err := url.Parse(address)
 	if err != nil {
-		return false
+		return nil, fault.New(fault.InvalidRequest, "registration", "url: %v", err)
 	}
-	from, _, err := net.SplitHostPort(remote)
-	asks, err2 := netip.ParseAddr(from)
-	return addr.IsLoopback() || err == nil && err2 == nil && addr.Unmap() == asks.Unmap()
+	var listed []dial.Entry
+	for _, text := range h.config().Auth.Register {
+		e, err := dial.ParseEntry(text)
+		if err != nil {
+			return nil, fault.New(fault.Internal, "auth.register", "%v", err)
+		}
+		listed = append(listed, e)
+	}
+	rule := dial.NewRule(u.Hostname(), from, listed)
+	if err := rule.Resolve(ctx); err != nil {
+		f := fault.New(fault.InvalidRequest, "registration", "url %q: %v", address, err)
+		f.Hint = "Register the agent from the machine that it runs on, or have the hub's owner list its address in auth.register."
+		return nil, f
+	}
+	return rule, nil
 }
 
 // renew answers PUT /mcps/{agent}: the lease begins anew.

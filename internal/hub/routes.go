@@ -214,7 +214,14 @@ func (h *Hub) index(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/console/", http.StatusFound)
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "chat": "/ws", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js", "console": "/console/"})
+	out := map[string]any{"name": "stoa", "version": h.version, "mcp": "/mcp", "socket": "/mcp/ws", "agents": "/mcps", "api": "/api/v1", "health": "/healthz", "ready": "/readyz", "metrics": "/metrics", "browserClient": "/MCPBrowserClient.js"}
+	if h.chat.engine != nil {
+		out["chat"] = "/ws"
+	}
+	if h.data != nil {
+		out["console"] = "/console/"
+	}
+	reply(w, http.StatusOK, out)
 }
 
 func (h *Hub) notFound(w http.ResponseWriter, r *http.Request) {

@@ -79,6 +79,12 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 	return o
 }
 
+// leads reports whether what a server offers leads to the hub of that id.
+func (h *Hub) leads(server, hub string) bool {
+	u := h.pool.Get(server)
+	return u != nil && u.Leads(hub)
+}
+
 // override gives an upstream's tools what the config says of each.
 func override(o *upstream.Options, tools map[string]config.Override) {
 	if len(tools) == 0 {

@@ -278,7 +278,7 @@ func TestLeanTransport(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 	u, _ := url.Parse(srv.URL)
-	rt := newLean(u)
+	rt := newLean(u, &net.Dialer{})
 	for _, as := range []string{"json", "events"} {
 		conns.Store(0)
 		target := *u
@@ -320,7 +320,7 @@ func TestLeanTransportBoundsHeaders(t *testing.T) {
 		}
 	})
 	u := &url.URL{Scheme: "http", Host: ln.Addr().String()}
-	rt := newLean(u)
+	rt := newLean(u, &net.Dialer{})
 	c := HTTPTo(u, nil, rt, ConnOptions{})
 	if _, err := c.Call(t.Context(), request("tools/list", "")); !errors.Is(err, errLongHeader) || !isLost(err) {
 		t.Errorf("got %v after %d bytes", err, sent.Load())

@@ -9,10 +9,10 @@ import (
 )
 
 // newStandard is net/http's transport: many connections per host are kept.
-func newStandard() *http.Transport {
+func newStandard(dialer *net.Dialer) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           dialer.DialContext,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConns:          0,
 		MaxIdleConnsPerHost:   256,

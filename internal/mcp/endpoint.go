@@ -139,7 +139,9 @@ type exchange struct {
 }
 
 // actor is who asks.
-func (x *exchange) actor() actor.Actor { return actor.New(actor.HTTP, x.who) }
+func (x *exchange) actor() actor.Actor {
+	return actor.New(actor.HTTP, x.who).From(CallingHub(x.r.Header))
+}
 
 var messages = sync.Pool{New: func() any { return new(wire.Message) }}
 

@@ -222,7 +222,7 @@ func TestSSETo(t *testing.T) {
 		sessions.Close()
 	})
 	u, _ := url.Parse(srv.URL + "/sse")
-	rt := NewTransport(u, nil)
+	rt := NewTransport(u, nil, nil)
 	defer rt.CloseIdleConnections()
 	ctx := within(t)
 	c := SSETo(u, nil, rt, ConnOptions{}, nil)
@@ -266,7 +266,7 @@ func odd(t *testing.T, endpoint string, post http.HandlerFunc) (*PipeConn, *http
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	u, _ := url.Parse(srv.URL + "/sse")
-	rt := NewTransport(u, nil)
+	rt := NewTransport(u, nil, nil)
 	c := SSETo(u, http.Header{"Authorization": {"secret"}}, rt, ConnOptions{}, nil)
 	t.Cleanup(func() {
 		c.Close()

@@ -45,7 +45,8 @@ type Hello struct {
 	Versions     []string // modern: all versions that the server names
 	Capabilities []byte   // raw object
 	Instructions string
-	Info         []byte // serverInfo, raw; nil if it was not said
+	Info         []byte   // serverInfo, raw; nil if it was not said
+	Hubs         []string // the ids of the hubs on the way to the server; none if it is behind no other hub
 }
 
 // Eras is the set of eras that the server is known to speak.
@@ -177,6 +178,7 @@ func parseHello(result []byte) (*Hello, error) {
 	if len(h.Capabilities) == 0 || h.Capabilities[0] != '{' {
 		h.Capabilities = []byte("{}")
 	}
+	h.Hubs = HubsOf(result)
 	h.Info = clone(r.ServerInfo)
 	if info := r.Meta[metaServerInfo]; h.Info == nil && info != nil {
 		h.Info = clone(info)

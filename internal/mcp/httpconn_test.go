@@ -72,9 +72,9 @@ func serve(t *testing.T, h http.Handler) (*url.URL, map[string]Transport) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standard := newStandard()
+	standard := newStandard(&net.Dialer{})
 	standard.Proxy = nil
-	rts := map[string]Transport{"net/http": standard, "lean": newLean(u)}
+	rts := map[string]Transport{"net/http": standard, "lean": newLean(u, &net.Dialer{})}
 	t.Cleanup(func() {
 		for _, rt := range rts {
 			rt.CloseIdleConnections()
@@ -164,7 +164,7 @@ func TestHTTPConnUnreachable(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	u, _ := url.Parse(srv.URL)
 	srv.Close()
-	for _, rt := range []Transport{newStandard(), newLean(u)} {
+	for _, rt := range []Transport{newStandard(&net.Dialer{}), newLean(u, &net.Dialer{})} {
 		c := HTTPTo(u, nil, rt, ConnOptions{})
 		if _, err := c.Call(t.Context(), request("tools/list", "")); !isNotSent(err) {
 			t.Errorf("%T: %v", rt, err)
@@ -290,9 +290,9 @@ func TestHTTPConnServerThatDoesNotRead(t *testing.T) {
 	}
 	defer ln.Close()
 	u := &url.URL{Scheme: "http", Host: ln.Addr().String(), Path: "/mcp"}
-	standard := newStandard()
+	standard := newStandard(&net.Dialer{})
 	standard.Proxy = nil
-	for _, rt := range []Transport{standard, newLean(u)} {
+	for _, rt := range []Transport{standard, newLean(u, &net.Dialer{})} {
 		c := HTTPTo(u, nil, rt, ConnOptions{MessageBytes: 64 << 20})
 		c.agree(Modern, ModernVersion)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("enough"))

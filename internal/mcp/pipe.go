@@ -62,7 +62,9 @@ type pipe struct {
 }
 
 // actor is who asks.
-func (p *pipe) actor() actor.Actor { return actor.New(cmp.Or(p.opts.path, actor.Stdio), p.who) }
+func (p *pipe) actor() actor.Actor {
+	return actor.New(cmp.Or(p.opts.path, actor.Stdio), p.who).From(CallingHub(p.opts.Header))
+}
 
 // maxWaiting bounds the requests that wait for a slot. Beyond it nothing more
 // is read; up to it, the answers and cancellations that running requests need

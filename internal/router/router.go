@@ -171,7 +171,9 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		if err != nil {
 			return mcp.Response{}, err
 		}
-		return mcp.Introduce(req.Client, a.offered(req.Client, h.Capabilities), h.Info, h.Instructions)
+		resp, err := mcp.Introduce(req.Client, a.offered(req.Client, h.Capabilities), h.Info, h.Instructions)
+		resp.Result = mcp.AddHubs(resp.Result, slices.Concat(a.r.pool.Hub(), h.Hubs))
+		return resp, err
 	case "logging/setLevel":
 		if err := a.u().SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
 			return mcp.Response{}, err
@@ -336,7 +338,7 @@ func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mc
 	if l.Stale {
 		out = append(out, `,"_meta":{"stoa/stale":true}`...)
 	}
-	out = append(out, '}')
+	out = mcp.AddHubs(append(out, '}'), l.Hubs)
 	if req.Client.Era == mcp.Modern {
 		out = mcp.Complete(req.Method, out)
 	}

@@ -128,14 +128,18 @@ func (u *Upstream) dial(ctx context.Context, k key, caps []byte) (*link, error) 
 
 func (u *Upstream) shake(ctx context.Context, conn mcp.Conn, era mcp.Era, caps []byte) (_ *mcp.Hello, err error) {
 	defer u.caught(&err) // here, where the connection is closed that it was about
-	if era == mcp.Modern {
-		ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
-		defer cancel()
-		return mcp.Discover(ctx, shaking{conn, u})
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, u.opts.Connect, errSlowHello)
 	defer cancel()
-	return mcp.Initialize(ctx, shaking{conn, u}, caps, nil)
+	var hello *mcp.Hello
+	if era == mcp.Modern {
+		hello, err = mcp.Discover(ctx, shaking{conn, u})
+	} else {
+		hello, err = mcp.Initialize(ctx, shaking{conn, u}, caps, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return hello, u.circle(hello.Hubs)
 }
 
 // shaking is a connection during its handshake, which is told of as all requests
@@ -167,6 +171,10 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 	hello, err := mcp.Discover(pctx, shaking{conn, u})
 	cancel()
 	if err == nil {
+		if err := u.circle(hello.Hubs); err != nil {
+			closeConn(conn, proc)
+			return nil, err
+		}
 		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, speaks: hello.Eras(), born: time.Now(), listen: make(chan struct{}, 1)}, nil
 	}
 	rejected, _ := errors.AsType[*mcp.Rejected](err)

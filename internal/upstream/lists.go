@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -156,6 +157,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 	}
 	next.Unlisted = u.opts.Unlisted
 	u.listedIn.Store(uint32(l.key.era))
+	next.Hubs = u.passed(l.hello, next.Hubs, dirty)
 	var bad error
 	known := u.cat.Now().Of(u.opts.Name) != nil
 	for k := range catalog.Kind(4) {
@@ -185,6 +187,11 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 	next.Stale = bad != nil
 	if u.retired.Load() {
 		return bad // the name is another's now
+	}
+	slices.Sort(next.Hubs)
+	next.Hubs = slices.Compact(next.Hubs)
+	if err := u.circle(next.Hubs); err != nil {
+		return err
 	}
 	u.mu.Lock()
 	said := u.spoken
@@ -241,6 +248,8 @@ func (u *Upstream) list(ctx context.Context, l *link, k catalog.Kind, into *cata
 				}
 			case "ttlMs":
 				into.TTL, _ = strconv.ParseInt(string(f.Value), 10, 64)
+			case "_meta":
+				into.Hubs = append(into.Hubs, mcp.HubsOf(result)...)
 			case "cacheScope":
 				private = private || string(f.Value) != `"public"`
 			}

@@ -26,6 +26,9 @@ type Options struct {
 	Header http.Header // sent with every request
 	Way    Way         // how URL is spoken to
 	TLS    *tls.Config // nil means the usual rules
+	// Control may refuse the addresses that URL is dialled at; nil allows all.
+	// It does not hold for WebSockets.
+	Control mcp.Control
 
 	Handler mcp.Handler // a module in this process
 	Via     string      // how Handler reaches what it stands for, in the status; "" means that it stands for itself

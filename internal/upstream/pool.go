@@ -15,6 +15,7 @@ import (
 
 // Pool holds the upstreams and bounds their connections.
 type Pool struct {
+	hub     string // PoolOptions.Hub
 	cat     *catalog.Catalog
 	tick    *time.Ticker // of the search for idle connections
 	parking *parking
@@ -42,6 +43,10 @@ type PoolOptions struct {
 	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
 	Wait  time.Duration // how long a parked call waits for its client; 0 means 5 min
 
+	// Hub is the id of this hub, which servers that are hubs are told, and by
+	// which it knows itself; empty for none.
+	Hub string
+
 	// OnState is told of each new state of an upstream, OnHealth of each
 	// condition that a person should know of. They must not block, and must
 	// not ask the upstream anything. nil means that nobody wants to know.
@@ -67,7 +72,7 @@ func (o *PoolOptions) defaults() {
 // Open returns a pool that puts what upstreams offer into cat.
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
-	p := &Pool{cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p := &Pool{hub: o.Hub, cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
 	p.onState, p.onNote, p.onAsk, p.onAside = o.OnState, o.OnHealth, o.OnAsk, o.OnAside
 	if p.onState == nil {
 		p.onState = func(Transition) {}

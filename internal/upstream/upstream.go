@@ -74,6 +74,7 @@ type dialing struct {
 
 func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	opts.defaults()
+	opts.introduce(pool.hub)
 	u := &Upstream{
 		opts: opts, cat: cat, pool: pool,
 		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
@@ -85,7 +86,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	if addr, err := url.Parse(opts.URL); opts.URL != "" && err == nil {
-		u.transport = mcp.NewTransport(addr, opts.TLS)
+		u.transport = mcp.NewTransport(addr, opts.TLS, opts.Control)
 	}
 	if opts.Queue != nil {
 		u.queue = task.New(opts.Queue.Concurrency, opts.Queue.Capacity)

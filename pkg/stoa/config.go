@@ -25,7 +25,7 @@ type Config struct {
 	Logger *slog.Logger // nil discards
 
 	// Token guards Handler: every request must carry it as a bearer token.
-	// Without one Handler serves requests for loopback names only.
+	// Without one Handler serves this machine only.
 	Token   string
 	Hosts   []string // values of Host that Handler allows besides loopback ones
 	Origins []string // browser origins that Handler allows besides loopback ones
@@ -134,7 +134,8 @@ func orNever(idle time.Duration) time.Duration {
 // internal is the config as the hub takes it, checked.
 func (c Config) internal() (*config.Config, error) {
 	out := config.Default()
-	out.Modules = config.Modules{} // a program offers the tools that it names
+	// A program offers what it names, and nothing of what the command stoa has.
+	out.Modules, out.Agents, out.Chat.Enabled = config.Modules{}, nil, false
 	if c.base != nil {
 		out.Limits = c.base.Limits
 	}

@@ -155,10 +155,23 @@ func (h *Hub) Reload(c Config) ([]string, error) {
 	return out, nil
 }
 
-// Handler serves the hub to MCP clients: everything merged at /mcp, one server
-// by itself at /mcps/{server}/mcp, and /healthz, /readyz and /metrics. It
-// belongs at the root of a mux; http.StripPrefix puts it elsewhere. Open
-// streams end with Close. Without Config.Token it answers only requests for
-// loopback names, as browsers' pages and proxies may not pass for this
-// machine's programs.
+// Handler serves the hub to MCP clients. It offers the servers of the Config and
+// the program's own tools, and nothing else: no tools, agents, chat or console
+// of the command stoa.
+//
+//   - /mcp is everything merged, /s/{session}/mcp the same with a session that
+//     keeps values; both end in /ws for WebSockets.
+//   - /mcps lists the servers, /mcps/{server}/mcp is one by itself.
+//   - /healthz, /readyz and /metrics say how the hub does; / lists all of this.
+//   - POST /mcps and /api/v1 are for who has the token, and closed without one.
+//
+// With Config.Token every request but those for /, /healthz and
+// /MCPBrowserClient.js needs it as a bearer token, wherever it comes from; who
+// has it may call everything. Without one, programs on this machine may do so
+// without asking: requests are answered that arrive at a loopback address, are
+// for a loopback name (Host), are not made by a foreign page (Origin) and were
+// not passed on by a proxy. Set a token if others share the machine.
+//
+// It belongs at the root of a mux; http.StripPrefix puts it elsewhere. Open
+// streams end with Close.
 func (h *Hub) Handler() http.Handler { return h.handler }
