@@ -53,3 +53,38 @@ func TestGuideNamesWhatExists(t *testing.T) {
 		}
 	}
 }
+
+var attack = regexp.MustCompile("(?m)^\\| (\\d+) \\| [WUNTMSA] \\|.*\\| (?:`([a-z0-9/]+)` )?`(Test\\w+)` \\|$")
+
+// Each attack of the threat model has a test, and the test is there.
+func TestAttacksHaveTests(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(repo, "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := attack.FindAllStringSubmatch(string(b), -1)
+	if all := strings.Count(string(b), "\n| "); len(rows) < 40 || len(rows) < all-10 { // besides those of who might attack, and headings
+		t.Errorf("%d of %d rows name a test", len(rows), all)
+	}
+	for _, row := range rows {
+		folder, name := row[2], row[3]
+		if folder == "" {
+			folder = "e2e/blackbox"
+		}
+		files, err := filepath.Glob(filepath.Join(repo, filepath.FromSlash(folder), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "func "+name+"(")
+		}
+		if !found {
+			t.Errorf("attack %s: there is no %s in %s", row[1], name, folder)
+		}
+	}
+}
