@@ -151,6 +151,7 @@ func TestConsoleRevoked(t *testing.T) {
 	c.until(t, `document.querySelector('nav .foot').innerText.includes('owner')`)
 
 	// Who comes after another sees nothing of what only that one may see.
+	c.signOut(t)
 	c.do(t, navigate("http://"+h.address+"/console/settings#code="+console{hub: h, token: ownToken(t, h)}.newCode(t)))
 	c.until(t, `document.querySelector('main').innerText.includes('auth.required')`)
 	cli(t, h, "token", "revoke", "guest")

@@ -2,10 +2,14 @@ package auth
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -166,5 +170,29 @@ func TestSignInsOfABadFile(t *testing.T) {
 		if _, err := s.Revoke(func(SignIn) bool { return true }); err == nil || errors.Is(err, ErrNoSignIn) {
 			t.Errorf("%s: revoke: %v", what, err)
 		}
+	}
+}
+
+// What a ticket opened ends when the sign-in that it was for expires.
+func TestStreamEndsWithItsSignIn(t *testing.T) {
+	var late atomic.Int64
+	s := openSignIns(t, filepath.Join(t.TempDir(), "signins.json"), "owner's", nil)
+	s.now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+	_, secret := signInAs(t, s, Owner)
+	tickets := &Tickets{}
+	g := newGuard(t, Options{Loopback: true, Verifier: s, Tickets: tickets})
+	server := httptest.NewServer(g.Require(func(w http.ResponseWriter, r *http.Request, _ *Principal) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL + "/sse?ticket=" + issue(t, tickets, secret, Owner, "/sse"))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	defer resp.Body.Close()
+	late.Store(int64(SignInLife))
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil { // which would take for ever
+		t.Errorf("the stream ended with %v", err)
 	}
 }
