@@ -20,6 +20,9 @@ const (
 	ledgerVariable = "BLACKBOX_LEDGER"
 	// loudVariable makes that server print its environment to stderr.
 	loudVariable = "BLACKBOX_LOUD"
+	// listVariable names a file from which that server takes its list of tools,
+	// if the file is there; it tells when that changes.
+	listVariable = "BLACKBOX_LIST"
 )
 
 // entry is one line of a ledger: a request that reached the server.
@@ -91,6 +94,11 @@ func serveStdio() int {
 		defer mu.Unlock()
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%q:%s}`+"\n", id, member, value)
 	}
+	go tellChanges(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	})
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 16<<20)
 	for in.Scan() {
@@ -110,6 +118,9 @@ func serveStdio() int {
 			continue
 		}
 		if result, known := replies[request.Method]; known {
+			if request.Method == "tools/list" {
+				result = listed()
+			}
 			if request.Method == "completion/complete" {
 				note("complete", nil)
 			}
@@ -121,9 +132,34 @@ func serveStdio() int {
 	return 0
 }
 
+// listed is what the server answers to tools/list.
+func listed() string {
+	if path := os.Getenv(listVariable); path != "" {
+		if text, err := os.ReadFile(path); err == nil {
+			return string(text)
+		}
+	}
+	return toolList
+}
+
+// tellChanges calls tell when there is another list of tools.
+func tellChanges(tell func()) {
+	if os.Getenv(listVariable) == "" {
+		return
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for last := listed(); ; <-tick.C {
+		if now := listed(); now != last {
+			last = now
+			tell()
+		}
+	}
+}
+
 // replies are the results of what needs no thought.
 var replies = map[string]string{
-	"initialize":          `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"completions":{}},"serverInfo":{"name":"blackbox","version":"1"}}`,
+	"initialize":          `{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"prompts":{},"completions":{}},"serverInfo":{"name":"blackbox","version":"1"}}`,
 	"ping":                `{}`,
 	"tools/list":          toolList,
 	"prompts/list":        `{"prompts":[{"name":"greet","arguments":[{"name":"who"}]}]}`,

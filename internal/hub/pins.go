@@ -29,7 +29,7 @@ type pins struct {
 
 func (h *Hub) openPins() (err error) {
 	h.pins.due, h.pins.wake = map[string]bool{}, make(chan struct{}, 1)
-	h.pins.book, err = pin.Open(context.Background(), h.state.store, pin.Options{Announce: h.definitionsChanged, Decided: h.reviewLater})
+	h.pins.book, err = pin.Open(context.Background(), h.state.store, pin.Options{Announce: h.definitionsChanged, Decided: h.reviewLater, Current: h.pinsNow})
 	if err != nil {
 		return err
 	}
@@ -48,6 +48,14 @@ func (h *Hub) pinsOf(s *config.Server) *pin.Server {
 		return nil
 	}
 	return h.pins.book.Server(pin.ServerOptions{Name: s.Name, Identity: identity(s), Mode: pin.Mode(s.Pin), Trust: s.Trust})
+}
+
+// pinsNow is what judges the definitions of a server now; nil if nothing does.
+func (h *Hub) pinsNow(server string) *pin.Server {
+	if u := h.pool.Get(server); u != nil {
+		return u.Pins()
+	}
+	return nil
 }
 
 // pinsOfAgent judges the definitions of an agent that registered itself. It is
@@ -125,12 +133,7 @@ func (h *Hub) reviewDue(ctx context.Context) {
 
 // compareNames has all definitions compared with the tools that there are, if
 // these are others than before.
-func (h *Hub) compareNames(changed []catalog.Change) {
-	for _, c := range changed {
-		if h.cat.Now().Of(c.Upstream) == nil && h.pool.Get(c.Upstream) == nil {
-			h.pins.book.Drop(c.Upstream)
-		}
-	}
+func (h *Hub) compareNames([]catalog.Change) {
 	by := map[string][]string{}
 	sum := sha256.New()
 	for _, it := range h.cat.Now().Items(catalog.Tool) {

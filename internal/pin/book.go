@@ -17,6 +17,9 @@ import (
 type Options struct {
 	Announce func([]Change)      // is told of definitions that somebody should look at; it must not block
 	Decided  func(server string) // is told that what is accepted of a server may be another; it must not block
+	// Current is what judges the definitions of a server now, or nil. What is left
+	// of one that has gone, or is not judged any more, is then not in the book.
+	Current func(server string) *Server
 }
 
 // Book keeps what is known of the definitions of all servers.
@@ -53,13 +56,6 @@ func (b *Book) enter(s *Server) {
 	b.servers[s.o.Name] = s
 }
 
-// Drop takes a server out. What is kept of it stays, for when it comes back.
-func (b *Book) Drop(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.servers, name)
-}
-
 // Know says which tools the servers have, to compare definitions with.
 func (b *Book) Know(names *suspect.Names) { b.others.Store(names) }
 
@@ -76,7 +72,11 @@ func (b *Book) all() []*Server {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]*Server, 0, len(b.servers))
-	for _, s := range b.servers {
+	for name, s := range b.servers {
+		if b.o.Current != nil && b.o.Current(name) != s {
+			delete(b.servers, name)
+			continue
+		}
 		out = append(out, s)
 	}
 	return out

@@ -40,7 +40,7 @@ func (f *flags) hidden(text string) {
 		}
 	}
 	for _, c := range order {
-		f.add(Hidden, "it has %d %s", counts[c], c)
+		f.add(Hidden, "it has %s (%d)", c, counts[c])
 	}
 }
 

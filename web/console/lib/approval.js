@@ -1,7 +1,8 @@
 // A call that waits for a person: what would be called, and what to say to it.
 import { html, useState, useEffect, useRef } from './html.js';
-import { Button, Trouble } from './ui.js';
+import { Badge, Button, Trouble } from './ui.js';
 import { Json } from './json.js';
+import { Patch } from './diff.js';
 import { exact } from './jsontext.js';
 
 /** How long it still waits. @param {{until: string}} props */
@@ -56,6 +57,8 @@ export function Approval({ approval: a, decide, whose }) {
     ${a.reason ? html`<p>${a.reason}</p>` : null}
     ${a.through?.length ? html`<p class="soft">Through ${a.through.join(', then ')}</p>` : null}
     ${a.client && !(whose && a.client === a.principal) ? html`<p class="soft">Asked by ${a.client}</p>` : null}
+    ${(a.flags || []).map((/** @type {any} */ f) => html`<p><${Badge} kind="bad">suspicious<//> ${f.reason}</p>`)}
+    ${a.change ? html`<p>Its definition, compared with the one before:</p><${Patch} text=${a.change} />` : null}
     ${
       edited === null
         ? html`<div data-testid="approval-args"><${Json} value=${a.args ?? {}} /></div>`

@@ -49,6 +49,14 @@ export function Diff({ before, after }) {
   return html`<${Lines} before=${lines(before)} after=${lines(after)} />`;
 }
 
+/** A difference that the hub has made, line by line. @param {{text: string}} props */
+export function Patch({ text }) {
+  return html`<${Pre} class="diff" data-testid="patch">${text
+    .replace(/\n$/, '')
+    .split('\n')
+    .map((l) => html`<span class=${l.startsWith('- ') ? 'gone' : l.startsWith('+ ') ? 'come' : 'same'}>${l}${'\n'}</span>`)}<//>`;
+}
+
 /** @param {{before: string[], after: string[]}} props */
 export function Lines({ before, after }) {
   return html`<${Pre} class="diff">${compare(before, after).map((l) => html`<span class=${names[l.mark]}>

@@ -5,6 +5,7 @@ import { go, narrow } from '../lib/router.js';
 import { Page, Table, Trouble, Badge, Search, useApi, took, Side } from '../lib/ui.js';
 import { Run } from './tools_run.js';
 import { Risk, Policy } from './tools_risk.js';
+import { Changes, Mark } from './tools_pin.js';
 
 const size = 50;
 
@@ -13,10 +14,10 @@ export function Tools({ rest, query }) {
   const offset = Math.max(0, Number(query.offset) || 0);
   const ask = new URLSearchParams({ offset: String(offset), limit: String(size) });
   for (const k of ['filter', 'upstream', 'risk', 'sort']) if (query[k]) ask.set(k, query[k]);
-  const { data, error } = useApi('/api/v1/tools?' + ask, 5000);
+  const { data, error, again } = useApi('/api/v1/tools?' + ask, 5000);
   const tool = rest[0];
   const { call: _, ...listed } = query;
-  return html`<${Page} title="Tools"><${Trouble} error=${error} />
+  return html`<${Page} title="Tools"><${Trouble} error=${error} />${tool ? null : html`<${Changes} done=${again} />`}
     <div class=${tool ? 'split tools' : ''}><section aria-label="All tools">
       <${Filters} query=${query} upstreams=${data?.upstreams || {}} />
       ${
@@ -41,7 +42,7 @@ function columns(short) {
       ${r.title ? r.title + ': ' : ''}${r.description}
       </div>`}${r.stale ? html`<${Badge}
       kind="warn">not connected<//>` : null}
-    ${r.breaker ? html`<${Badge} kind="bad">breaker ${r.breaker}<//>` : null}`,
+    ${r.breaker ? html`<${Badge} kind="bad">breaker ${r.breaker}<//>` : null}<${Mark} pin=${r.pin} />`,
   };
   const risk = {
     title: 'Risk',

@@ -11,14 +11,16 @@ import { Calls, Commands, remember, path } from './tools_calls.js';
 import { Shown, good } from './tools_result.js';
 import { Risk, Policy } from './tools_risk.js';
 import { MayCall } from './tools_policy.js';
+import { Definition, Mark } from './tools_pin.js';
 
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Run({ name, query }) {
   const { data: tool, error, again } = useApi('/api/v1/tools/' + encodeURIComponent(name));
   if (!tool) return error ? html`<${Trouble} error=${error} />` : html`<p class="loading">Loading…</p>`;
   return html`<${Trouble} error=${error} /><h2 class="mono">${tool.name}</h2><p><${Risk} is=${tool.risk} />
-    <${Policy} policy=${tool.policy} /> <span class="soft">
+    <${Policy} policy=${tool.policy} /><${Mark} pin=${tool.pin} /> <span class="soft">
     ${tool.upstream} · ${many(tool.calls, 'call')}${tool.calls ? `, ${tool.failed} failed, about ${took(tool.mean_us)}` : ''}</span></p>
+    ${tool.pin?.open ? html`<${Definition} is=${{ ...tool.pin, name: tool.name }} done=${again} />` : null}
     ${tool.description ? html`<${Scroll} class="description" label="Description">${tool.description}<//>` : null}
     ${tool.policy.action !== 'allow' ? html`<p class="soft">${tool.policy.reason} (${tool.policy.rule})</p>` : null}
     ${tool.notes?.length ? html`<p><${Badge} kind="warn">odd<//> ${tool.notes.join('; ')}</p>` : null}
