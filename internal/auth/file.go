@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/stoahub/stoa/internal/owned"
 )
 
 const (
@@ -63,6 +65,9 @@ func (s *snapshot) read(path string) error {
 		return err
 	}
 	s.info = info
+	if err := owned.Owner(path, info); err != nil {
+		return err
+	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("its mode %04o lets other users at it: run chmod 600 on it", info.Mode().Perm())
 	}

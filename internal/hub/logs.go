@@ -100,6 +100,7 @@ func (h *Hub) health() []healthItem {
 		out = append(out, healthItem{"log_files", "warning", "log files cannot be written: " + err.Error(),
 			"Make room, give the folder to the hub's user, or choose another with AIUR_LOG_DIRECTORY or log.file.directory."})
 	}
+	out = append(out, h.plainHealth()...)
 	out = append(out, h.chatHealth()...)
 	return append(out, h.stateHealth()...)
 }
