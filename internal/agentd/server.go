@@ -150,6 +150,7 @@ func (a *Agent) recovered(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusInternalServerError) // no effect if an answer has begun
 			w.Write(wire.AppendError(nil, nil, fault.New(fault.Internal, "", "the request made the agent stumble").Wire(false)))
 		}()
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/stoahub/stoa/internal/owned"
 )
 
 const (
@@ -87,6 +89,9 @@ func readPrivate(path string, content any) (os.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if err := owned.Owner(path, info); err != nil {
+		return info, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return info, fmt.Errorf("its mode %04o lets other users at it: run chmod 600 on it", info.Mode().Perm())

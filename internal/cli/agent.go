@@ -252,6 +252,9 @@ func (c *agentCmd) hubToken() (string, error) {
 		return "", err
 	}
 	token, err := hub.LocalToken(cfg.Data)
+	if err == nil && token == "" {
+		err = fmt.Errorf("there is none in %s", cfg.Data)
+	}
 	if err != nil {
 		return "", failed(exitUsage, "Give it with --hub-token or STOA_TOKEN, or name the hub's folder with --data.", "agent: no token for %s: %w", c.Register, err)
 	}

@@ -125,7 +125,7 @@ func (r *reach) running(ctx context.Context, data string) (*client, error) {
 		c.close()
 		return nil, nil // another hub has taken the address since
 	}
-	return c.trust(data), nil
+	return c.trust(data)
 }
 
 // remote returns a client of the hub at an address that was given.
@@ -141,7 +141,7 @@ func (r *reach) remote(ctx context.Context, address, token string) (*client, err
 		return nil, failed(exitUnreachable, "Check the address, or leave --hub out to use the hub of the data folder.", "ask the hub at %s: %w", address, err)
 	}
 	if cfg, _, err := r.load(nil); err == nil && who.Data == hub.DataID(cfg.Data) && isAt(noted(cfg.Data), u) {
-		return c.trust(cfg.Data), nil
+		return c.trust(cfg.Data)
 	}
 	return c, nil
 }
@@ -245,11 +245,16 @@ func (c *client) close() {
 
 // trust makes the client use the token of the data folder, unless it was given
 // another.
-func (c *client) trust(data string) *client {
-	if c.token == "" {
-		c.token, _ = hub.LocalToken(data) // without one the hub says what is missing
+func (c *client) trust(data string) (*client, error) {
+	err := hub.CheckData(data) // which also says where the hub is
+	if err == nil && c.token == "" {
+		c.token, err = hub.LocalToken(data)
 	}
-	return c
+	if err != nil {
+		c.close()
+		return nil, failed(exitFailed, "", "%w", err)
+	}
+	return c, nil // without a token the hub says what is missing
 }
 
 // header is what every request to the hub carries.

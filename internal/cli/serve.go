@@ -46,6 +46,9 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 	h, err = openHub(s, c.modes, cfg, notes, hub.Options{Awaited: c.Launched, Ready: func(addresses []string) {
 		if !c.Quiet && isTerminal(s.err) {
 			fmt.Fprint(s.err, banner(addresses, cfg, h.Model()))
+			if open, text, hint := hub.PlainBeyond(addresses, cfg); len(open) > 0 {
+				fmt.Fprintln(s.err, s.paint(s.err, red, fmt.Sprintf("  WARNING: %s (%s). %s\n", text, strings.Join(open, ", "), hint)))
+			}
 		}
 	}})
 	if err != nil {

@@ -59,7 +59,10 @@ func openTemporary(ctx context.Context, s std, cfg *config.Config, notes []confi
 	if !o.keeps {
 		h.Admit(token)
 	} else if token = o.token; token == "" {
-		token, _ = hub.LocalToken(cfg.Data) // without one the hub says what is missing
+		if token, err = hub.LocalToken(cfg.Data); err != nil { // without one the hub says what is missing
+			h.Close()
+			return nil, err
+		}
 	}
 	c := newClient(&url.URL{Scheme: "http", Host: "127.0.0.1"}, token)
 	c.after = append(c.after, h.Close)

@@ -29,6 +29,9 @@ func (f *files) tokens() (*auth.Tokens, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, failed(exitFailed, "Choose another data folder with --data.", "open the tokens: %w", err)
 	}
+	if err := hub.CheckData(filepath.Dir(path)); err != nil {
+		return nil, failed(exitFailed, "", "open the tokens: %w", err)
+	}
 	return auth.OpenTokens(path)
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/owned"
 )
 
 // schemaVersion is that of the data folder.
@@ -31,6 +33,8 @@ type dataDir struct {
 	version string // Running.Version
 	key     string // signs requestState
 	hub     string // the id of the hub
+
+	tightened bool // other users could write to it, until now
 
 	mu     sync.Mutex // guards hub.json
 	closed bool
@@ -62,6 +66,10 @@ func openData(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w (choose another with --data)", err)
 	}
+	tightened, err := owned.Tighten(path)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
 	lock, err := os.OpenFile(filepath.Join(path, "hub.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the data folder: %w (choose another with --data)", err)
@@ -70,7 +78,7 @@ func openData(path string) (*dataDir, error) {
 		lock.Close()
 		return nil, locked(path)
 	}
-	d := &dataDir{path: path, lock: lock}
+	d := &dataDir{path: path, lock: lock, tightened: tightened}
 	if err := d.prepare(); err != nil {
 		d.close()
 		return nil, err
@@ -112,7 +120,7 @@ func (d *dataDir) prepare() error {
 // secretFile returns the secret in a file that only we can read, making it
 // first if there is none.
 func secretFile(path string) (string, error) {
-	b, err := os.ReadFile(path)
+	b, err := owned.Read(path)
 	if err == nil && len(strings.TrimSpace(string(b))) >= 26 {
 		return strings.TrimSpace(string(b)), nil
 	}
@@ -170,10 +178,28 @@ func ReadRunning(data string) (*Running, error) {
 	return &r, nil
 }
 
-// LocalToken returns the token that lets local commands use a hub's API.
+// LocalToken returns the token that lets local commands use a hub's API, or ""
+// if there is none. One in a folder that others can write to, or that is not
+// ours, is an error: it may be theirs, and so may the hub be that it is sent to.
 func LocalToken(data string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(data, "token"))
-	return strings.TrimSpace(string(b)), err
+	b, err := owned.Read(filepath.Join(data, "token"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("the hub's token: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// CheckData returns an error if there is a data folder in which others may have
+// put something.
+func CheckData(data string) error {
+	err := owned.Folder(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // TokensFile is where bearer tokens are kept.

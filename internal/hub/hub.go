@@ -153,6 +153,9 @@ func (h *Hub) openGround(opts Options) (err error) {
 		}
 		h.opened(h.data.close)
 		h.id = h.data.hub
+		if h.data.tightened {
+			h.log.Warn("other users could write to the data folder; now they cannot", obs.KeyAction, "open", "data", h.cfg.Data)
+		}
 		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
 		v, err := h.data.verifier(h.cfg.Auth.TokensFile)
 		if err != nil {

@@ -101,6 +101,7 @@ func (h *Hub) health() []healthItem {
 			"Make room, give the folder to the hub's user, or choose another with AIUR_LOG_DIRECTORY or log.file.directory."})
 	}
 	out = append(out, h.localHealth()...)
+	out = append(out, h.plainHealth()...)
 	out = append(out, h.chatHealth()...)
 	return append(out, h.stateHealth()...)
 }

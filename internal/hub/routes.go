@@ -46,6 +46,9 @@ func (h *Hub) server(ln net.Listener) (*http.Server, error) {
 		ErrorLog:          httpLog(h.logger("http")),
 		ConnContext:       lobby.Context,
 	}
+	if !loopback && h.cfg.TLS.Cert == "" {
+		h.log.Warn(plainText, obs.KeyAction, "listen", "address", ln.Addr().String(), "do", plainHint)
+	}
 	if h.cfg.TLS.Cert != "" {
 		pair := cert.NewPair(h.cfg.TLS.Cert, h.cfg.TLS.Key)
 		if _, err := pair.Get(); err != nil {
@@ -138,6 +141,7 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusInternalServerError) // no effect if an answer has begun
 			w.Write(wire.AppendError(nil, nil, fault.New(fault.Internal, "", "the request made the hub stumble").Wire(false)))
 		}()
+		w.Header().Set("X-Content-Type-Options", "nosniff") // JSON that somebody else wrote is no page
 		next.ServeHTTP(w, r)
 	})
 }
