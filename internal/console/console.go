@@ -16,7 +16,8 @@ import (
 )
 
 // Route adds the console, whose pages are files, to mux. public lets everybody
-// see them.
+// see them, also a browser that comes from the file of `stoa console`, which it
+// calls another site (Sec-Fetch-Site: cross-site).
 func Route(mux *http.ServeMux, files http.Handler, public func(http.Handler) http.Handler) {
 	mux.Handle("GET /console", http.RedirectHandler("/console/", http.StatusMovedPermanently))
 	mux.Handle("GET /console/", public(files))

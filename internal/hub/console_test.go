@@ -127,6 +127,27 @@ func TestConsoleSignsIn(t *testing.T) {
 	other.want("their other browser", 401, "GET", "/api/v1/servers", "")
 }
 
+// A browser that was sent to the console by the file of `stoa console` says that
+// it comes from another site.
+func TestConsoleIsReachedFromAFile(t *testing.T) {
+	h := hubtest.New(t, hubtest.Modules())
+	req, err := http.NewRequest("GET", h.URL+"/console/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} {
+		req.Header.Set(name, value)
+	}
+	resp, err := oneShot.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("the page: %s", resp.Status)
+	}
+}
+
 // A form of a foreign page can send no JSON.
 func TestSignInTakesJSONAlone(t *testing.T) {
 	h := hubtest.New(t, hubtest.Modules())
