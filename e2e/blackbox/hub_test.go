@@ -151,6 +151,20 @@ type process struct {
 	done   chan struct{}
 }
 
+// stopped ends the process in an orderly way and returns its output.
+func (p *process) stopped(t testing.TB) string {
+	t.Helper()
+	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(await.Patience):
+		t.Fatal("it did not end after SIGTERM")
+	}
+	return p.output.String()
+}
+
 func command(t testing.TB, h *hub, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(stoa(t), args...)
