@@ -376,6 +376,9 @@ func (d *Door) Explain(c *mcp.Client, session string, it *catalog.Item, args []b
 	if v := view.hides(it); v.Action == policy.Deny && (verdict.Action != policy.Deny || v.Rule != "policy") {
 		return Explanation{Verdict: v}
 	}
+	if it.Standing.Held() && verdict.Action != policy.Deny {
+		verdict = policy.Verdict{Action: policy.Deny, Reason: it.Standing.Hold, Rule: "pin"}
+	}
 	return Explanation{Verdict: verdict, Visible: view.Item(it)}
 }
 

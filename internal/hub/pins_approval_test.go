@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -283,4 +284,38 @@ func TestVariantsOfClients(t *testing.T) {
 	if got := api.pins(); got != "" {
 		t.Errorf("accepted: %s", got)
 	}
+}
+
+// An agent that registers itself is pinned by its name: what it offers when it
+// comes again, from another address, is compared with what it offered first. Its
+// annotations never count.
+func TestRegisteredAgentIsPinned(t *testing.T) {
+	h := hubtest.New(t)
+	api := apiClient{t, h, h.Token}
+	lease := ""
+	register := func(f *fickle) {
+		t.Helper()
+		a := api.do("POST", "/mcps", `{"name":"up","url":"`+f.url+`","ttlMs":60000,"lease":"`+lease+`"}`)
+		if a.Status != http.StatusCreated {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		lease = hubtest.Decode[struct{ Lease string }](a.Body).Lease
+		await.Until(t, "the agent's tools are read", func() bool { return len(api.tools("?upstream=up").Tools) == len(f.lists["tools/list"]) })
+		for _, row := range hubtest.Decode[struct {
+			Tools []struct {
+				Name    string
+				Trusted bool
+			}
+		}](api.ok("GET", "/api/v1/tools?upstream=up", "")).Tools {
+			if row.Trusted {
+				t.Errorf("%s is trusted", row.Name)
+			}
+		}
+	}
+	register(newFickle(t, defines("look", "Looks.")))
+	if got := api.pins(); got != "" {
+		t.Errorf("at first: %s", got)
+	}
+	register(newFickle(t, defines("look", "Looks elsewhere."), defines("wipe", "Wipes.")))
+	api.pinsAre("up__look changed, up__wipe new")
 }

@@ -276,7 +276,7 @@ func (h *Hub) planActions(_ context.Context, req *mcp.Request, globs []string) (
 	var out []plan.Action
 	view := h.door.View(req.Client, req.Session)
 	for _, it := range h.cat.Now().Items(catalog.Tool) {
-		if !view.Item(it) || !slices.ContainsFunc(globs, func(g string) bool {
+		if !view.Item(it) || it.Standing.Held() || !slices.ContainsFunc(globs, func(g string) bool {
 			a, _ := path.Match(g, it.Exposed)
 			b, _ := path.Match(g, it.Ref())
 			return a || b
@@ -345,7 +345,7 @@ func (h *Hub) proposePlan(ctx context.Context, req *mcp.Request, p plan.Proposal
 	}
 	view := h.door.View(req.Client, req.Session)
 	for _, it := range h.cat.Now().Items(catalog.Tool) {
-		if !view.Item(it) || len(allowed) > 0 && !allowed[it.Exposed] && !allowed[it.Name] && !allowed[it.Ref()] {
+		if !view.Item(it) || it.Standing.Held() || len(allowed) > 0 && !allowed[it.Exposed] && !allowed[it.Name] && !allowed[it.Ref()] {
 			continue
 		}
 		var def struct {

@@ -307,6 +307,19 @@ func TestDecideWhatWasSeen(t *testing.T) {
 	}
 }
 
+// A server that changes a definition all the time does not fill the log.
+func TestRestlessServer(t *testing.T) {
+	var n news
+	s := book(t, nil, &n).Server(ServerOptions{Name: "up"})
+	read(t, s, def("clock", "It is 0."))
+	for i := range 100 {
+		read(t, s, def("clock", fmt.Sprintf("It is %d.", i+1)))
+	}
+	if got := strings.Count(n.take(), "clock changed"); got != fewNotices {
+		t.Errorf("announced %d times", got)
+	}
+}
+
 // Two hubs on one store agree: what one pins or accepts, the other has.
 func TestTwoBooks(t *testing.T) {
 	st := storetest.Open(t, store.Options{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -30,12 +31,15 @@ type Server struct {
 	o      ServerOptions
 	prefix string // of the keys of what is kept
 
-	enter   sync.Once // into the book
+	enter  sync.Once   // into the book
+	varied atomic.Bool // some viewer was given what the hub was not
+	holds  atomic.Bool // a template is held
+
 	mu      sync.Mutex
 	kept    kept
 	current map[string]*catalog.Item       // what the hub was given last, by kind and name
 	seen    map[string]*view               // what viewers were given last, by viewer, kind and name
-	told    map[string]string              // the digests that were announced
+	told    map[string]notice              // what was announced
 	held    []*catalog.Item                // templates
 	passed  map[[32]byte]*catalog.Standing // of definitions as they were given to viewers
 	flags   map[string][]suspect.Flag      // by digest: what is suspicious about a definition by itself
@@ -61,7 +65,7 @@ func newServer(b *Book, o ServerOptions) *Server {
 	}
 	prefix := prefixOf(o.Name, o.Identity)
 	return &Server{book: b, o: o, prefix: prefix, kept: kept{bucket: b.bucket, prefix: prefix},
-		current: map[string]*catalog.Item{}, seen: map[string]*view{}, told: map[string]string{}, passed: map[[32]byte]*catalog.Standing{}, flags: map[string][]suspect.Flag{}}
+		current: map[string]*catalog.Item{}, seen: map[string]*view{}, told: map[string]notice{}, passed: map[[32]byte]*catalog.Standing{}, flags: map[string][]suspect.Flag{}}
 }
 
 // Mode is what becomes of definitions that are not accepted.
@@ -131,6 +135,7 @@ func (s *Server) keep(k catalog.Kind, next map[string]*catalog.Item) {
 				s.held = append(s.held, it)
 			}
 		}
+		s.holds.Store(len(s.held) > 0)
 	}
 	clear(s.passed)
 }
@@ -247,20 +252,42 @@ func (s *Server) suspect(k catalog.Kind, name string, raw []byte, digest string,
 	return append(own[:len(own):len(own)], names.Against(s.o.Name, name, texts)...)
 }
 
+// notice is when a definition of some name was announced last.
+type notice struct {
+	mark string // of the definition
+	n    int    // how often
+	at   time.Time
+}
+
+// A server that changes a definition all the time is announced a few times, and
+// then once in a while.
+const (
+	fewNotices  = 5
+	noticeEvery = time.Minute
+)
+
 // announce reports whether a definition is to be announced: it is open, and was
 // not announced before. Called with mu held.
 func (s *Server) announce(key string, st *catalog.Standing) bool {
 	if !st.Open() {
-		delete(s.told, key)
+		if last, ok := s.told[key]; ok {
+			last.mark = ""
+			s.told[key] = last
+		}
 		return false
 	}
-	mark := st.Digest + string(st.State)
-	if s.told[key] == mark {
+	last, now := s.told[key], notice{mark: st.Digest + string(st.State), at: time.Now()}
+	if last.mark == now.mark || last.n >= fewNotices && now.at.Sub(last.at) < noticeEvery {
 		return false
 	}
-	s.told[key] = mark
+	now.n = last.n + 1
+	s.told[key] = now
 	return true
 }
+
+// Varied reports whether some viewer was given what the hub was not, so that it
+// is worth looking whether a client was.
+func (s *Server) Varied() bool { return s.varied.Load() }
 
 // Current is the digest of what the hub was given last by a name; "" if it is
 // not offered now.
@@ -276,6 +303,9 @@ func (s *Server) Current(k catalog.Kind, name string) string {
 // Reading is the standing of the template by which a URI would be read, if it is
 // held; else nil.
 func (s *Server) Reading(uri string) *catalog.Standing {
+	if !s.holds.Load() {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, it := range s.held {

@@ -132,6 +132,9 @@ func (s *Server) see(viewer string, k catalog.Kind, name string, st *catalog.Sta
 		clear(s.seen)
 	}
 	key := viewKey(viewer, k, name)
+	if it := s.current[recordKey(k, name)]; it == nil || it.Standing.Digest != st.Digest {
+		s.varied.Store(true)
+	}
 	s.seen[key] = &view{viewer: viewer, kind: k, name: name, standing: st}
 	// A definition that other viewers have too is announced once.
 	return s.announce(recordKey(k, name)+"\n"+st.Digest, st)

@@ -357,7 +357,7 @@ func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
 	}
 	c := &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)}
-	if pins := a.u().Pins(); pins != nil && c.Item != nil {
+	if pins := a.u().Pins(); pins != nil && c.Item != nil && pins.Varied() {
 		if viewer := a.u().Viewer(req.Client); viewer != "" {
 			if st := pins.Seen(viewer, catalog.Tool, name); st.Digest != c.Item.Standing.Digest {
 				c.Standing = st // the agent gave this client another one
