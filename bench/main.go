@@ -91,8 +91,8 @@ func parseOptions(args []string) (options, error) {
 		return o, fmt.Errorf("-rounds %d: want 1 to 100", o.Rounds)
 	case o.Window <= 0 || o.SideWindow <= 0 || max(o.Window, o.SideWindow) > time.Minute:
 		return o, errors.New("-duration and -side: want more than 0 and at most 1m")
-	case o.Idle < 0 || o.Idle > 9000:
-		return o, fmt.Errorf("-idle %d: want 0 to 9000, the hub holds 10,000 sessions", o.Idle)
+	case o.Idle < 0 || o.Idle > 7000:
+		return o, fmt.Errorf("-idle %d: want 0 to 7000, the hub holds 10,000 sessions and three quarters are for one caller", o.Idle)
 	}
 	if *only != "" {
 		re, err := regexp.Compile(*only)

@@ -189,13 +189,13 @@ func (t *Sessions) has(id string) bool {
 // shared is from how many connections on each principal has a share.
 const shared = 16
 
-// add keeps a connection. Each principal but the owner may have half of all,
-// and makes room among its own; where all are taken, the one who has most does.
+// add keeps a connection. Each principal but the owner may have three quarters
+// of all, and makes room among its own; where all are taken, the one who has most does.
 func (t *Sessions) add(s *session) error {
 	who := s.client.Actor.Principal()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !who.IsOwner() && t.max >= shared && t.each[who.Name] >= t.max/2 && !t.evict(who.Name) {
+	if !who.IsOwner() && t.max >= shared && t.each[who.Name] >= t.max*3/4 && !t.evict(who.Name) {
 		return &fault.Error{Kind: fault.Limit, Subject: "sessions", Msg: fmt.Sprintf("%q has as many sessions as one caller may, and all are in use", who.Name), Hint: "End sessions by DELETE, or raise limits.sessions."}
 	}
 	if len(t.m) >= t.max && !t.evict(t.largest()) {

@@ -26,13 +26,13 @@ func TestSharesOfConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 8 {
+		for range 12 {
 			if _, err := open(ann); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if _, err := open(ann); !fault.Is(err, fault.Limit) {
-			t.Errorf("a ninth while all are in use: %v", err)
+			t.Errorf("one more while all are in use: %v", err)
 		}
 		<-time.After(2 * time.Second) // of the bubble
 		for range 20 {
@@ -41,10 +41,10 @@ func TestSharesOfConnections(t *testing.T) {
 			}
 			<-time.After(2 * time.Second) // of the bubble
 		}
-		if all.Len() != 9 || !all.has(first) {
+		if all.Len() != 13 || !all.has(first) {
 			t.Errorf("%d are left; bob's is %v", all.Len(), all.has(first))
 		}
-		for range 7 {
+		for range 3 {
 			if _, err := open(auth.Owner); err != nil {
 				t.Fatal(err)
 			}
