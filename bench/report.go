@@ -128,6 +128,7 @@ const (
 	limitIdle      = 1.4
 	limitCatalogue = 1.1
 	limitViewers   = 1.1
+	limitCrowd     = 1.25
 )
 
 func (r *report) bars() []bar {

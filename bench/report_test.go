@@ -88,7 +88,7 @@ func TestBars(t *testing.T) {
 			t.Errorf("no line %s in\n%s", want, &b)
 		}
 	}
-	if got, want := len(r.Bars), 2*2*2+2+3+2; got != want {
+	if got, want := len(r.Bars), 2*2*2+2+3+3; got != want {
 		t.Errorf("%d bars, want %d", got, want)
 	}
 }

@@ -23,7 +23,9 @@ type child struct {
 	name    string
 	address string
 	pid     int
-	token   string // of a hub
+	token   string // of a hub: its owner's
+	crowd   string // of a hub: that of the caller who floods it, once there is one
+	data    string // of a hub: its folder
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	stdout  *os.File
@@ -164,7 +166,7 @@ func (s *stage) hub(ctx context.Context, upstream *child, tools int) (*child, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the hub's token: %w", err), c.stop())
 	}
-	c.token = strings.TrimSpace(string(token))
+	c.token, c.data = strings.TrimSpace(string(token)), data
 	return c, nil
 }
 

@@ -91,7 +91,17 @@ func (o options) measureViewers(ctx context.Context, s *stage, kinds []watchKind
 // watched measures calls on a hub while it is watched.
 func (o options) watched(ctx context.Context, s *stage, hub *child, kind watchKind) (sample, error) {
 	if kind != watchNone {
-		watcher, err := s.watcher(ctx, watch{Address: hub.address, Token: hub.token, Kind: kind, Count: viewerCount})
+		token, err := hub.token, error(nil)
+		if kind == watchCrowd && hub.crowd == "" {
+			hub.crowd, err = s.crowdToken(ctx, hub)
+		}
+		if kind == watchCrowd {
+			token = hub.crowd
+		}
+		if err != nil {
+			return sample{}, err
+		}
+		watcher, err := s.watcher(ctx, watch{Address: hub.address, Token: token, Kind: kind, Count: viewerCount})
 		if err != nil {
 			return sample{}, err
 		}
@@ -160,7 +170,11 @@ func (r *report) viewerBars() []bar {
 		}
 		out = append(out, b)
 	}
-	return out
+	b := bar{Name: "p99 of calls while another caller floods the hub, against nobody", Limit: limitCrowd}
+	if ratio := r.viewerRatio(watchCrowd, p99Of); ratio != nil {
+		b.Ratio = &ratio.Median
+	}
+	return append(out, b)
 }
 
 // markdownViewers prints the part about viewers, with its verdicts.

@@ -20,7 +20,7 @@ const (
 	watchFlooding watchKind = "flooding" // the same, ten times a second
 )
 
-var watchKinds = []watchKind{watchNone, watchStalled, watchHostile, watchFlooding}
+var watchKinds = []watchKind{watchNone, watchStalled, watchHostile, watchFlooding, watchCrowd}
 
 // watch tells a watcher what to open; it arrives as JSON on the first line of
 // stdin, and the sockets are kept until stdin ends.
@@ -46,6 +46,10 @@ func runWatcher(stdin io.Reader, stdout io.Writer) error {
 	defer group.Wait()
 	defer close(done)
 	for i := range w.Count {
+		if w.Kind == watchCrowd {
+			group.Go(func() { w.crowd(i, done) })
+			continue
+		}
 		c, err := w.open()
 		if err != nil {
 			return fmt.Errorf("viewer %d: %w", i, err)
