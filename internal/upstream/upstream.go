@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
@@ -176,7 +177,7 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
 }
 
 // room refuses a client one more connection of its own where there are as many
-// as there may be: each is a process, mostly. A caller but the owner can have
+// as there may be: each is a process, mostly. A caller with a token can have
 // half of them. Called with mu held.
 func (u *Upstream) room(k key, c *mcp.Client) error {
 	if k.client == "" {
@@ -201,7 +202,7 @@ func (u *Upstream) room(k key, c *mcp.Client) error {
 	switch most := u.opts.Most; {
 	case all >= most:
 		return u.full("there are %d connections for single sessions, as many as there may be", all)
-	case !who.IsOwner() && own >= max(most/2, 1):
+	case who.Name != auth.LocalName && own >= max(most/2, 1):
 		return u.full("%q has %d connections for single sessions, as many as one caller may have", who.Name, own)
 	}
 	return nil
