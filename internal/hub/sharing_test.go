@@ -17,7 +17,7 @@ import (
 func unshared(t *testing.T, edits ...hubtest.Edit) *world {
 	t.Helper()
 	o := worldOptions{edits: edits, server: func(s *config.Server) {
-		s.Sharing, s.Breaker.Failures = config.PerSession, 2
+		s.Sharing, s.MaxSessions, s.Breaker.Failures = config.PerSession, 100, 2
 	}}
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}, {Name: "env", Behaviour: peer.Do(peer.Env)}}}
 	w := newWorld(t, cell{hubtest.Legacy, "stdio", false}, spec, o)
