@@ -7,7 +7,8 @@
 // process counts from the next request on (a revocation within 10 ms), and that
 // a file which cannot be understood lets nobody in and is never taken for an
 // empty one. What lasts, such as a stream or a socket, is ended about a second
-// after its token was revoked or has expired. A request that presents a token
+// after its token was revoked or has expired. A token is told of before its first
+// use (OnFirstUse), so that it does not inherit what another of its name has left. A request that presents a token
 // which is not valid is refused even where none is needed.
 //
 // A principal is handed on as an argument, never in a context. What a
