@@ -4,6 +4,6 @@
 //
 // STOA_BIN names the binary to test; without it one is built from this tree.
 // Each test fails with the binary of commit d6a0795, whose review found what
-// they are about (A1, A2, A3, A6, A8, A12 and A15 of the findings), so that they also
+// they are about (section A of the findings), so that they also
 // tell whether a binary of unknown age is safe.
 package blackbox

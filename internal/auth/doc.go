@@ -7,8 +7,10 @@
 // replaced whole or not at all, that a token made or revoked by another
 // process counts from the next request on (a revocation within 10 ms), and that
 // a file which cannot be understood lets nobody in and is never taken for an
-// empty one. The same holds for sign-ins. What lasts, such as a stream or a socket, is ended about a second
-// after its token was revoked or has expired. A request that presents a token
+// empty one. The same holds for sign-ins. What lasts, such as a stream or a
+// socket, is ended about a second after its token was revoked or has expired. A
+// token is told of before its first use (OnFirstUse), so that it does not inherit
+// what another of its name has left. A request that presents a token
 // which is not valid is refused even where none is needed.
 //
 // A principal is handed on as an argument, never in a context. What a

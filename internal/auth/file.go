@@ -24,6 +24,9 @@ const (
 type stored struct {
 	Token
 	Hash string `json:"sha256"`
+	// Fresh tokens have not been used yet: what is kept under their name was
+	// another's.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 type tokenFile struct {
@@ -69,7 +72,7 @@ func (s *snapshot) read(path string) error {
 		if err != nil || len(hash) != sha256.Size || !nameForm.MatchString(one.Name) || one.Name == LocalName || one.Scopes.Check() != nil || one.Rights.Check() != nil {
 			return damaged(fmt.Errorf("token %d is incomplete", i+1))
 		}
-		s.byHash[[sha256.Size]byte(hash)] = &known{one.principal(), one.Expires}
+		s.byHash[[sha256.Size]byte(hash)] = &known{one.principal(), one.Expires, one.Fresh}
 	}
 	return nil
 }

@@ -59,6 +59,9 @@ type Tokens struct {
 	seen    atomic.Pointer[snapshot]
 	checked atomic.Int64 // when the file was last looked at, in Unix nanoseconds
 	mu      sync.Mutex   // held to look, read and write
+
+	first    atomic.Pointer[func(name string) error] // OnFirstUse
+	settling sync.Mutex                              // held while somebody is let in for the first time
 }
 
 // snapshot is the content of the file at one time. If err is set, the content
@@ -73,6 +76,7 @@ type snapshot struct {
 type known struct {
 	who     *Principal
 	expires time.Time
+	fresh   bool
 }
 
 // OpenTokens reads the token file at path. A file that does not exist is one
@@ -109,6 +113,13 @@ func (t *Tokens) Verify(_ context.Context, token string) (*Principal, error) {
 		return nil, ErrBadToken
 	case !k.expires.IsZero() && !now.Before(k.expires):
 		return nil, fmt.Errorf("%w: it expired on %s", ErrBadToken, k.expires.Format(time.DateOnly))
+	}
+	if k.fresh {
+		t.settling.Lock()
+		defer t.settling.Unlock()
+		if err := t.settle(k.who.Name); err != nil {
+			return nil, err
+		}
 	}
 	return k.who, nil
 }
@@ -150,7 +161,7 @@ func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration, rights ..
 			return nil, fmt.Errorf("there are %d already: revoke some", len(list))
 		}
 		hash := sha256.Sum256([]byte(secret))
-		return append(list, stored{tok, hex.EncodeToString(hash[:])}), nil
+		return append(list, stored{Token: tok, Hash: hex.EncodeToString(hash[:]), Fresh: true}), nil
 	})
 	if err != nil {
 		return fail(err)
@@ -190,9 +201,20 @@ func (t *Tokens) find(is func(*Token) bool) (*Principal, error) {
 		return nil, s.err
 	}
 	for i := range s.tokens {
-		if one := &s.tokens[i].Token; is(one) && (one.Expires.IsZero() || t.now().Before(one.Expires)) {
-			return one.principal(), nil
+		one := &s.tokens[i]
+		if !is(&one.Token) || !one.Expires.IsZero() && !t.now().Before(one.Expires) {
+			continue
 		}
+		if one.Fresh {
+			if !t.settling.TryLock() {
+				return nil, nil // what asks is another's, and is being removed
+			}
+			defer t.settling.Unlock()
+			if err := t.settle(one.Name); err != nil {
+				return nil, err
+			}
+		}
+		return one.principal(), nil
 	}
 	return nil, nil
 }

@@ -339,6 +339,24 @@ func (f *Files) Delete(ctx context.Context, who *auth.Principal, id string) erro
 	return f.forget(ctx, id)
 }
 
+// Forget forgets the files of a principal.
+func (f *Files) Forget(ctx context.Context, principal string) error {
+	f.mu.Lock()
+	var ids []string
+	for id, k := range f.known {
+		if k.Principal == principal {
+			ids = append(ids, id)
+		}
+	}
+	f.mu.Unlock()
+	for _, id := range ids {
+		if err := f.forget(ctx, id); err != nil {
+			return fmt.Errorf("forget file %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
 // validFileID reports whether an id may be a part of a subject.
 func validFileID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "file_")

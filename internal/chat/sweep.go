@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -105,6 +106,21 @@ func (e *Engine) sessionChanged(ch session.Change) {
 			e.opts.Logger.Warn("the conversation of a session that is over could not be forgotten yet", "session", c.id, "err", err)
 		}
 	}()
+}
+
+// Forget ends the conversations of a principal and removes all that was said.
+func (e *Engine) Forget(ctx context.Context, principal string) error {
+	for _, c := range e.all() {
+		if who, _ := c.owner(); who == nil || who.Name != principal {
+			if st, err := c.peek(); err != nil || st.Principal != principal {
+				continue // it is over, or another's
+			}
+		}
+		if err := c.Forget(ctx); err != nil {
+			return fmt.Errorf("forget a conversation: %w", err)
+		}
+	}
+	return nil
 }
 
 // Forget ends the conversation and removes all that was said.

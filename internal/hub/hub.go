@@ -269,6 +269,9 @@ func (h *Hub) begin(Options) error {
 	if err := h.setAgents(nil, offered(h.cfg)); err != nil {
 		return err
 	}
+	if v, ok := h.tokens.(*verifier); ok {
+		v.tokens.OnFirstUse(h.startAfresh)
+	}
 	if h.data == nil {
 		h.tasks.Resume() // nothing was left, but what comes must go
 	}

@@ -196,6 +196,17 @@ func (r *Runs) EndSession(principal, name string) {
 	r.purge(r.ctx, session.ID(principal, name))
 }
 
+// Forget ends and forgets the runs of a principal.
+func (r *Runs) Forget(principal string) {
+	sessions := map[string]bool{}
+	for _, run := range r.All(func(s Summary) bool { return s.Principal == principal }) {
+		sessions[run.Summary().Session] = true
+	}
+	for name := range sessions {
+		r.EndSession(principal, name)
+	}
+}
+
 // SessionEnded is EndSession that does not wait.
 func (r *Runs) SessionEnded(principal, name string) {
 	r.mu.Lock()

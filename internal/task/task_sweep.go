@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -38,6 +39,21 @@ func (r *Registry) Sweep(ctx context.Context, now time.Time) {
 			r.opts.Logger.Warn("a task whose time is over could not be ended", "task", t.ID(), "err", err)
 		}
 	}
+}
+
+// Forget ends and forgets the Tasks of a principal.
+func (r *Registry) Forget(ctx context.Context, principal string) error {
+	for _, t := range r.List(func(s *State) bool { return s.Work.Principal == principal }) {
+		if !t.State().Status.Final() {
+			if err := t.Cancel(ctx, "its owner is gone"); err != nil {
+				return fmt.Errorf("end task %s: %w", t.ID(), err)
+			}
+		}
+		if err := r.purge(ctx, t); err != nil {
+			return fmt.Errorf("forget task %s: %w", t.ID(), err)
+		}
+	}
+	return nil
 }
 
 // expire ends a Task that took too long.

@@ -1,0 +1,108 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// What is removed before a token's first use is removed once, whoever else has
+// the file, and nobody gets in before.
+func TestFirstUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	tokens := tokensAt(t, path)
+	_, bob, err := tokens.Create("bob", Scopes{"*"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, carol, err := tokens.Create("carol", Scopes{"*"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	tokens.OnFirstUse(func(string) error { return errors.New("the disk is full") })
+	if who, err := tokens.Verify(ctx, bob); err == nil || errors.Is(err, ErrBadToken) {
+		t.Errorf("let in before what was there is removed: %v, %v", who, err)
+	}
+	var mu sync.Mutex
+	var removed []string
+	remover := func(tokens *Tokens) func(string) error {
+		return func(name string) error {
+			// Those whose things are removed may be looked for meanwhile.
+			if who, err := tokens.Named(name); who != nil || err != nil {
+				t.Errorf("%s is there already: %v, %v", name, who, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			removed = append(removed, name)
+			return nil
+		}
+	}
+	other := tokensAt(t, path)
+	tokens.OnFirstUse(remover(tokens))
+	other.OnFirstUse(remover(other))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if who, err := []*Tokens{tokens, other}[i%2].Verify(ctx, bob); err != nil || who.Name != "bob" {
+				t.Errorf("%v, %v", who, err)
+			}
+		})
+	}
+	wg.Wait()
+	if who, err := other.Named("carol"); err != nil || who == nil {
+		t.Errorf("carol: %v, %v", who, err)
+	}
+	if _, err := tokens.Verify(ctx, carol); err != nil {
+		t.Error(err)
+	}
+	if slices.Sort(removed); !slices.Equal(removed, []string{"bob", "carol"}) {
+		t.Errorf("removed for %q", removed)
+	}
+	if _, err := tokens.Revoke("bob"); err != nil {
+		t.Fatal(err)
+	}
+	if _, bob, err = tokens.Create("bob", Scopes{"*"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Verify(ctx, bob); err != nil {
+		t.Error(err)
+	}
+	if len(removed) != 3 || removed[2] != "bob" {
+		t.Errorf("removed for %q, want bob once more", removed)
+	}
+}
+
+// Tokens of a file from before this was noted keep what is theirs.
+func TestFirstUseOfOldTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	tokens := tokensAt(t, path)
+	_, bob, err := tokens.Create("bob", Scopes{"*"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := load(path)
+	s.tokens[0].Fresh = false
+	if err := save(path, s.tokens); err != nil {
+		t.Fatal(err)
+	}
+	tokens.OnFirstUse(func(name string) error {
+		t.Errorf("what %s has is removed", name)
+		return nil
+	})
+	if _, err := tokens.Verify(context.Background(), bob); err != nil {
+		t.Error(err)
+	}
+}
+
+func tokensAt(t *testing.T, path string) *Tokens {
+	t.Helper()
+	tokens, err := OpenTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
