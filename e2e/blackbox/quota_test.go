@@ -99,3 +99,26 @@ func TestProcessesPerSessionAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Registrations of one caller are bounded, and the owner can still register.
+func TestRegistrationsOfOneCallerAreBounded(t *testing.T) {
+	t.Parallel()
+	files, _ := upstream(t)
+	h := serve(t, object{"files": files})
+	eve := h.token(t, "eve", "--right", "register")
+	register := func(token, name string) reply {
+		return h.post(t, "/mcps", token, object{"name": name, "url": "http://127.0.0.1:1/mcp", "ttlMs": 600_000})
+	}
+	made := 0
+	for i := range 200 {
+		if register(eve, fmt.Sprintf("eve-%d", i)).status == http.StatusCreated {
+			made++
+		}
+	}
+	if made > 125 {
+		t.Errorf("one caller has registered %d agents", made)
+	}
+	if got := register(h.owner, "mine"); got.status != http.StatusCreated {
+		t.Errorf("the owner: %d %s", got.status, got.text)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/stoahub/stoa/internal/dial"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/pace"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -34,12 +35,50 @@ const (
 	leaseMin     = time.Second
 	leaseMax     = 10 * time.Minute
 	maxLeases    = 1000
+	leasesOfOne  = maxLeases / 8 // of a principal, but the owner
+	leaseRate    = 1             // registrations a second of one, in the long run
+	leaseBurst   = 50
 )
 
 // leases are the agents that have registered.
 type leases struct {
-	mu sync.Mutex
-	m  map[string]*lease
+	mu    sync.Mutex
+	m     map[string]*lease
+	paces map[string]*pace.Bucket // by principal
+}
+
+// take counts a registration of a principal, and says why there may be none
+// now: each makes the hub dial, and changes what everybody is shown.
+func (l *leases) take(who *auth.Principal, name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if who.IsOwner() || l.m[name] != nil {
+		return nil
+	}
+	own := 0
+	for _, one := range l.m {
+		if one.owner == who.Name {
+			own++
+		}
+	}
+	if own >= leasesOfOne {
+		return fault.New(fault.Limit, "agents", "%q has registered %d agents, which is as many as one caller may", who.Name, own)
+	}
+	now := time.Now()
+	b := l.paces[who.Name]
+	if b == nil {
+		if l.paces == nil || len(l.paces) >= maxLeases {
+			l.paces = map[string]*pace.Bucket{}
+		}
+		b = pace.New(leaseRate, leaseBurst, now)
+		l.paces[who.Name] = b
+	}
+	if !b.Take(now) {
+		f := fault.New(fault.Limit, "agents", "%q registers agents too fast", who.Name)
+		f.Hint = "Wait a second before the next."
+		return f
+	}
+	return nil
 }
 
 type lease struct {
@@ -137,6 +176,9 @@ func (h *Hub) lease(ctx context.Context, reg *registration, from netip.Addr, who
 		return nil, &fault.Error{Kind: fault.Denied, Subject: "registration", Msg: fmt.Sprintf("%q may not register agents", who.Name), Hint: "Use a token that was made with `stoa token create --right register`."}
 	case !who.Scopes.Allows(reg.Name):
 		return nil, fault.New(fault.Denied, reg.Name, "%q may not register an agent of this name", who.Name)
+	}
+	if err := h.leases.take(who, reg.Name); err != nil {
+		return nil, err
 	}
 	rule, err := h.whereabouts(ctx, reg.URL, from)
 	if err != nil {
