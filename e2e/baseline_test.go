@@ -60,6 +60,7 @@ type upstreamCell struct{ version, protocol string }
 var asClient = map[upstreamCell]baseline{
 	{legacy, "auto"}:   {passed: 20},
 	{legacy, "legacy"}: {passed: 20},
-	{modern, "auto"}:   {passed: 62},
-	{modern, "modern"}: {passed: 62},
+	// One more is counted where the hub has asked for templates by the time the client is done; nothing has to be.
+	{modern, "auto"}:   {passed: 61},
+	{modern, "modern"}: {passed: 61},
 }
