@@ -66,7 +66,7 @@ func TestInnocentTexts(t *testing.T) {
 		{"think", "Use this tool to think about something. It will not obtain new information, but just append the thought to the log. Feel free to ignore previous thoughts that turned out to be wrong."},
 		{"search", "Searches. Do not use this for users' private messages. Ask the user before you delete anything."},
 		{"emoji", "Family 👨‍👩‍👧, technologist 👩🏽‍💻, heart ❤️, keycap 1️⃣, flag of Scotland 🏴" + tagged("gbsct") + "\U000E007F."},
-		{"کتاب", "می‌خواهم کتاب بخوانم."},
+		{"کتاب", "می\u200cخواهم کتاب بخوانم."},
 		{"שלום", "שלום\u200f world"},
 		{"漢字", "葛\U000E0100城市"},
 		{"поиск", "Ищет в документах."},
