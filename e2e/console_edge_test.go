@@ -92,7 +92,7 @@ func cli(t *testing.T, h hub, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestConsoleRevoked revokes the token under every kind of page: each asks who is there, hears nothing any more, and goes on
+// TestConsoleRevoked ends the sign-in under every kind of page: each asks who is there, hears nothing any more, and goes on
 // where it was when that has been said.
 func TestConsoleRevoked(t *testing.T) {
 	t.Parallel()
@@ -105,9 +105,9 @@ func TestConsoleRevoked(t *testing.T) {
 	await.Until(t, "the server lists its tools", func() bool {
 		return strings.Contains(string(c.api(t, "GET", "/api/v1/tools?upstream=up", "")), "up__echo")
 	})
+	token := cli(t, h, "token", "create", "guest")
 	enter := func() {
 		t.Helper()
-		token := cli(t, h, "token", "create", "guest")
 		c.until(t, `document.querySelector('input[name=code]')`)
 		c.write(t, `input[name=code]`, token)
 		c.click(t, "form.lock button")
@@ -135,7 +135,7 @@ func TestConsoleRevoked(t *testing.T) {
 			c.until(t, `document.querySelector('[data-testid=assistant] strong')`)
 			c.write(t, by("message"), "half a thought")
 		}
-		cli(t, h, "token", "revoke", "guest")
+		c.signOut(t)
 		c.until(t, `document.querySelector('form.lock') && !document.querySelector('.pages').checkVisibility() &&
 			document.querySelector('form.lock').innerText.includes('no longer signed in') && document.activeElement.name === 'code'`)
 		c.picture(t, "revoked-"+strings.Split(v.path, "/")[0])
@@ -154,10 +154,12 @@ func TestConsoleRevoked(t *testing.T) {
 	c.signOut(t)
 	c.do(t, navigate("http://"+h.address+"/console/settings#code="+console{hub: h, token: ownToken(t, h)}.newCode(t)))
 	c.until(t, `document.querySelector('main').innerText.includes('auth.required')`)
-	cli(t, h, "token", "revoke", "guest")
 	c.signOut(t)
 	enter()
 	c.until(t, `document.querySelector('.trouble')?.innerText.includes('only the hub') && !document.querySelector('main').innerText.includes('auth.required')`)
+	// A sign-in ends with its token.
+	cli(t, h, "token", "revoke", "guest")
+	c.until(t, `document.querySelector('form.lock')?.innerText.includes('no longer signed in')`)
 }
 
 // TestConsoleChatAway says something while the hub is away: it is shown at once as not sent, is there after the page was

@@ -119,6 +119,9 @@ func (h *hub) launch(t testing.TB) {
 		if note.Pid != h.process.pid || note.Address == "" {
 			return errors.New("it is that of another hub")
 		}
+		if len(note.Addresses) < len(h.listen) {
+			return fmt.Errorf("of the addresses there are %q yet", note.Addresses)
+		}
 		h.address, h.all = note.Address, note.Addresses
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/config"
@@ -49,13 +50,25 @@ func passing(t *testing.T, to func() string) *httptest.Server {
 
 // A hub that is a server of itself, directly or through a proxy, is known by its
 // id and refused.
+// later is the address of a hub that is not there yet.
+type later struct{ url atomic.Pointer[string] }
+
+func (l *later) set(url string) { l.url.Store(&url) }
+
+func (l *later) get() string {
+	if url := l.url.Load(); url != nil {
+		return *url
+	}
+	return "http://127.0.0.1:1" // where nobody is
+}
+
 func TestHubIsNoServerOfItself(t *testing.T) {
 	for _, protocol := range []config.Protocol{config.AnyEra, config.Legacy} {
 		t.Run(string(protocol), func(t *testing.T) {
-			var self string
-			proxy := passing(t, func() string { return self })
+			var self later
+			proxy := passing(t, self.get)
 			h := hubtest.New(t, hubtest.Stdio("real", peer.Spec{Tools: echoTool()}), hubtest.HTTP("me", proxy.URL+"/mcp", func(s *config.Server) { s.Protocol = protocol }))
-			self = h.URL
+			self.set(h.URL)
 			await.Until(t, "the hub knows itself", func() bool { return strings.Contains(fmt.Sprint(status(t, h, "me").Error), "this hub itself") })
 			if got := offeredNames(t, h, hubtest.Modern); len(got) != 1 || got[0] != "real__echo" {
 				t.Errorf("the tools are %q", got)
@@ -100,15 +113,15 @@ func TestHubsInACircle(t *testing.T) {
 	for _, protocol := range []config.Protocol{config.AnyEra, config.Legacy} {
 		t.Run(string(protocol), func(t *testing.T) {
 			const n = 3
-			var urls [n]string
+			var urls [n]later
 			var hubs [n]*hubtest.Hub
 			speak := func(s *config.Server) { s.Protocol = protocol }
 			for i := range n {
-				next := passing(t, func() string { return urls[(i+1)%n] })
-				before := passing(t, func() string { return urls[(i+n-1)%n] })
+				next := passing(t, urls[(i+1)%n].get)
+				before := passing(t, urls[(i+n-1)%n].get)
 				hubs[i] = hubtest.New(t, hubtest.Stdio(fmt.Sprintf("own%d", i), peer.Spec{Tools: echoTool()}),
 					hubtest.HTTP("next", next.URL+"/mcp", speak), hubtest.HTTP("before", before.URL+"/mcp", speak))
-				urls[i] = hubs[i].URL
+				urls[i].set(hubs[i].URL)
 			}
 			for i, h := range hubs {
 				want := fmt.Sprintf("next__own%d__echo", (i+1)%n)

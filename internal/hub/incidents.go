@@ -46,7 +46,7 @@ func (h *Hub) keepErrors() error {
 // failed are put there by the door, which knows more of them.
 func (h *Hub) troubled(t obs.Trouble) {
 	component := t.Facts[obs.KeyComponent]
-	if component == "call" {
+	if component == "call" || t.Facts[obs.KeyAction] == actionPin { // a definition to look at is no failure
 		return
 	}
 	e := incident.Error{Source: component, Severity: incident.Warning, Context: t.Facts}

@@ -16,6 +16,9 @@ import (
 	"github.com/stoahub/stoa/internal/suspect"
 )
 
+// actionPin marks what the log says of definitions.
+const actionPin = "pin"
+
 // pins are the definitions that servers had when they were first read, and what
 // the owner said to those that came later.
 type pins struct {
@@ -83,7 +86,7 @@ func (h *Hub) definitionsChanged(news []pin.Change) {
 		for i, f := range c.Flags {
 			reasons[i] = f.Reason
 		}
-		h.logger("upstream").Warn("a definition needs a look", obs.KeyAction, "pin", obs.KeyUpstream, c.Server, obs.KeyTool, c.Definition,
+		h.logger("upstream").Warn("a definition needs a look", obs.KeyAction, actionPin, obs.KeyUpstream, c.Server, obs.KeyTool, c.Definition,
 			"definition", c.Kind, "state", string(c.State), "held", c.Hold != "", "suspicious", strings.Join(reasons, "; "))
 		h.events.Emit(event.Record{Type: event.DefinitionChanged, Level: event.Warning, Upstream: c.Server, Tool: c.Definition,
 			Data: definitionNews{Name: c.Name, Kind: c.Kind, State: c.State, Digest: c.Digest, Held: c.Hold != "", Flags: c.Flags}})

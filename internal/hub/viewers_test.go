@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -72,6 +73,9 @@ func TestStalledViewersAreBounded(t *testing.T) {
 		t.Errorf("the hub holds %d KiB more with %d viewers, at rest: %v; %d is the most", total>>10, viewers, still, viewers*viewerBytes>>10)
 	}
 	for _, conn := range all {
+		if err := conn.SetDeadline(time.Now().Add(2 * await.Patience)); err != nil { // the calls took as long as they liked
+			t.Fatal(err)
+		}
 		_, _ = conn.Write(bytes.Repeat([]byte("\x89\x84\x00\x00\x00\x00ping"), 2000)) // the hub may be gone before the end
 	}
 	calls(100)
