@@ -112,9 +112,12 @@ func TestWhoMayAsk(t *testing.T) {
 					t.Errorf("%s at %s with token %q: status %d", face, address, token, a.Status)
 				}
 			}
+			if want == 200 {
+				continue // a socket that is let in has no end
+			}
 			c.Face = "/mcp/ws"
 			upgrade := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
-			if a := c.Do(hubtest.Sent{Verb: "GET", Header: upgrade}); want != 200 && a.Status != want {
+			if a := c.Do(hubtest.Sent{Verb: "GET", Header: upgrade}); a.Status != want {
 				t.Errorf("a socket at %s with token %q: status %d", address, token, a.Status)
 			}
 		}
