@@ -15,8 +15,8 @@ import (
 // ones would take the cores that the hub is measured on, whatever it does.
 const watchCrowd watchKind = "crowd"
 
-// crowdToken makes the token of the caller who floods, with the right to
-// register agents.
+// crowdToken creates the flooding caller's token, with the right to register
+// agents.
 func (s *stage) crowdToken(ctx context.Context, hub *child) (string, error) {
 	out, err := exec.CommandContext(ctx, s.stoa, "token", "create", "crowd", "--right", "register", "--data", hub.data).Output()
 	if err != nil {

@@ -24,7 +24,7 @@ type child struct {
 	address string
 	pid     int
 	token   string // of a hub: its owner's
-	crowd   string // of a hub: that of the caller who floods it, once there is one
+	crowd   string // of a hub: the flooding caller's token; empty until it is created
 	data    string // of a hub: its folder
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser

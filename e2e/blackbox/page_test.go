@@ -22,8 +22,8 @@ import (
 
 // hostile is a page that tries everything a page can: it posts with and without
 // a type that the browser asks about first, opens sockets and streams, loads
-// what is there as scripts and pictures, and sends a form. In the end it tells
-// its own server what came of it.
+// what is there as scripts and pictures, and sends a form. At the end it
+// reports the results to its own server.
 const hostile = `<!doctype html><title>page</title><script>
 const hub = new URLSearchParams(location.search).get('hub'), file = new URLSearchParams(location.search).get('file');
 const call = (n) => JSON.stringify({jsonrpc: '2.0', id: n, method: 'tools/call', params: {name: 'files__write', arguments: {path: file, text: 'by a page ' + n}}});

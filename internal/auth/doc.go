@@ -8,9 +8,9 @@
 // process counts from the next request on (a revocation within 10 ms), and that
 // a file which cannot be understood lets nobody in and is never taken for an
 // empty one. The same holds for sign-ins. What lasts, such as a stream or a
-// socket, is ended about a second after its token was revoked or has expired. A
-// token is told of before its first use (OnFirstUse), so that it does not inherit
-// what another of its name has left. A request that presents a token
+// socket, is ended about a second after its token was revoked or has expired. Before
+// a token is first used, OnFirstUse removes what an earlier token of the same
+// name has left. A request that presents a token
 // which is not valid is refused even where none is needed.
 //
 // A principal is handed on as an argument, never in a context. What a

@@ -22,11 +22,11 @@ type Options struct {
 	Origins  []string // origins to allow besides the hub's own, each scheme://host[:port]
 	Verifier Verifier // finds out whose a token is; nil means that no token is valid
 	Tickets  *Tickets // what lets browsers in where they cannot send a token; nil means that no ticket is valid
-	// Local says why a caller on this machine without a token is not Local; nil
-	// means that each is.
+	// Local returns an error if a caller on this machine without a token must
+	// not be treated as Local; nil means every caller may be.
 	Local func(r *http.Request) *fault.Error
-	// Hold is told who uses a connection, and says why they may not; nil means
-	// that nobody wants to know.
+	// Hold is called with the principal of each request. It returns an error if
+	// they hold too many connections; nil means no limit.
 	Hold   func(r *http.Request, who *Principal) *fault.Error
 	Logger *slog.Logger     // nil means none
 	Now    func() time.Time // the clock; nil means time.Now

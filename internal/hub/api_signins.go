@@ -98,7 +98,7 @@ func (h *Hub) issueTicket(w http.ResponseWriter, r *http.Request, who *auth.Prin
 }
 
 // createCode makes a code with which somebody else's browser, or one's own
-// without the token, is signed in as who asks.
+// without the token, is signed in as the caller.
 func (h *Hub) createCode(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	if r.Header.Get(auth.HeaderRights) != "" {
 		return fault.New(fault.Denied, auth.HeaderRights, "who does without the rights of a token cannot pass them on")
@@ -184,7 +184,7 @@ func (h *Hub) signIn(w http.ResponseWriter, r *http.Request, who *auth.Principal
 // signInShown is a sign-in as it is told.
 type signInShown struct {
 	auth.SignIn
-	Current bool `json:"current"` // it is that of who asks
+	Current bool `json:"current"` // the caller's own
 }
 
 // listSignIns tells of one's own browsers; the owner hears of all.

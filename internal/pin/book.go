@@ -15,7 +15,7 @@ import (
 
 // Options are what a Book works with. Each may be left out.
 type Options struct {
-	Announce func([]Change)      // is told of definitions that somebody should look at; it must not block
+	Announce func([]Change)      // called with definitions the owner should look at; must not block
 	Decided  func(server string) // is told that what is accepted of a server may be another; it must not block
 	// Current is what judges the definitions of a server now, or nil. What is left
 	// of one that has gone, or is not judged any more, is then not in the book.
