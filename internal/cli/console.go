@@ -119,7 +119,7 @@ func (c *client) newCode(ctx context.Context) (e signInCode, err error) {
 
 // print tells a person where to go and what to type there.
 func (e *signInCode) print(s std) error {
-	_, err := fmt.Fprintf(s.out, "%s\nsign in with the code %s, within %v\n", e.URL, e.Code, e.left())
+	_, err := fmt.Fprintf(s.out, "%s\nsign in with the code %s, within %.0f seconds\n", e.URL, e.Code, e.left().Seconds())
 	return err
 }
 
@@ -175,7 +175,7 @@ func (e *signInCode) wait(ctx context.Context, s std, c *client) error {
 	if _, err := fmt.Fprintf(s.out, "opened %s\n", e.URL); err != nil {
 		return err
 	}
-	s.note("if the page asks for a code, or the browser cannot read the file that was opened, go to %s and type %s (within %v)", e.URL, e.Code, e.left())
+	s.note("if the page asks for a code, or the browser cannot read the file that was opened, go to %s and type %s (within %.0f seconds)", e.URL, e.Code, e.left().Seconds())
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	for time.Now().Before(e.Expires) {
