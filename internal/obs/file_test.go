@@ -3,6 +3,7 @@ package obs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -334,6 +335,59 @@ func TestFollowAcrossRotation(t *testing.T) {
 	again := openLogs(t, LogOptions{}, Files{Dir: dir})
 	again.Logger().Info("/a")
 	await("/a")
+}
+
+// Readers that come while files are put aside get every line once and in order.
+func TestReadDuringRotation(t *testing.T) {
+	dir := t.TempDir()
+	l := openLogs(t, LogOptions{}, Files{Dir: dir, MaxSize: 500})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 1; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				l.Logger().Info("line", "n", i)
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	number := func(r Record) (n int) {
+		var line struct{ N int }
+		if err := json.Unmarshal(r.Line, &line); err != nil {
+			t.Error(err)
+		}
+		return line.N
+	}
+	enough := errors.New("enough")
+	for range 10 {
+		last, count := 0, 0
+		err := Follow(t.Context(), dir, Query{}, func(r Record) error {
+			n := number(r)
+			if n <= last {
+				return fmt.Errorf("line %d after line %d", n, last)
+			}
+			last = n
+			if count++; count > 500 {
+				return enough
+			}
+			return nil
+		})
+		if err != enough {
+			t.Fatal(err)
+		}
+		records, err := ReadFiles(dir, Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range records[1:] {
+			if a, b := number(r), number(records[i]); a >= b {
+				t.Fatalf("read backwards: line %d after line %d", a, b)
+			}
+		}
+	}
 }
 
 func TestFollowEndsWithItsReader(t *testing.T) {

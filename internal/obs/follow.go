@@ -3,10 +3,8 @@ package obs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,22 +144,12 @@ func (w *tail) catchUp() error {
 // next opens the file that comes after the one that is read; nil means that
 // there is none yet.
 func (w *tail) next() (*os.File, error) {
-	// Opened before the others are looked at: if none was put aside after ours
-	// by then, this is the one after it.
-	current, err := os.Open(w.path())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the log: %w", err)
-	}
-	if current == nil {
-		return nil, nil
+	current, names, err := look(w.dir)
+	if err != nil || current == nil {
+		return nil, err
 	}
 	if w.f != nil && same(current, w.f) {
 		return nil, w.rewound(current)
-	}
-	names, err := rotated(w.dir)
-	if err != nil {
-		current.Close()
-		return nil, err
 	}
 	i := -1 // there was no file at all before: all are new
 	if w.f != nil {
@@ -169,12 +157,10 @@ func (w *tail) next() (*os.File, error) {
 			return current, nil // ours is gone
 		}
 	}
-	if i+1 < len(names) {
-		if f, err := os.Open(filepath.Join(w.dir, names[i+1])); err == nil && !same(f, current) {
+	for _, name := range names[i+1:] {
+		if f, err := openIfThere(filepath.Join(w.dir, name)); err != nil || f != nil {
 			current.Close()
-			return f, nil
-		} else if err == nil {
-			f.Close()
+			return f, err
 		}
 	}
 	return current, nil

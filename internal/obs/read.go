@@ -26,8 +26,6 @@ var ErrNoFiles = errors.New("there are no log files")
 // more than it needs, and passes over what is no record. A folder without log
 // files is ErrNoFiles.
 func ReadFiles(dir string, q Query) ([]Record, error) {
-	// The file that is written is opened first: if it is put aside after
-	// that, it is met again under another name, and not missed.
 	files, err := openAll(dir)
 	defer func() {
 		for _, f := range files {
@@ -89,32 +87,68 @@ func readBack(f *os.File, size int64, q Query, out *[]Record) (done bool, err er
 	return true, nil
 }
 
-// openAll opens the log files of a folder, the newest first.
-func openAll(dir string) (files []*os.File, err error) {
-	current, err := os.Open(filepath.Join(dir, fileName))
-	switch {
-	case err == nil:
-		files = append(files, current)
-	case !errors.Is(err, fs.ErrNotExist):
+// look opens the file that is written, if there is one, and lists those that
+// were put aside before it, the oldest first. A listing during which a file is
+// put aside may name a later file and miss an earlier one, so it counts only if
+// the file that is written is still the same after it.
+func look(dir string) (current *os.File, aside []string, err error) {
+	for range 100 { // no hub puts files aside this fast for long
+		if current != nil {
+			current.Close()
+		}
+		if current, err = openIfThere(filepath.Join(dir, fileName)); err != nil {
+			return nil, nil, err
+		}
+		if aside, err = rotated(dir); err != nil {
+			break
+		}
+		var now *os.File
+		if now, err = openIfThere(filepath.Join(dir, fileName)); err != nil {
+			break
+		}
+		undisturbed := now == nil && current == nil || now != nil && current != nil && same(now, current)
+		if now != nil {
+			now.Close()
+		}
+		if undisturbed {
+			return current, aside, nil
+		}
+	}
+	if current != nil {
+		current.Close()
+	}
+	return nil, nil, cmp.Or(err, fmt.Errorf("read the log: the files in %s change faster than they can be listed", dir))
+}
+
+// openIfThere opens a file for reading; nil means that there is none.
+func openIfThere(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
-	aside, err := rotated(dir)
+	return f, nil
+}
+
+// openAll opens the log files of a folder, the newest first.
+func openAll(dir string) (files []*os.File, err error) {
+	current, aside, err := look(dir)
 	if err != nil {
-		return files, err
+		return nil, err
+	}
+	if current != nil {
+		files = append(files, current)
 	}
 	for _, name := range slices.Backward(aside) {
-		f, err := os.Open(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // its time had come
-		}
+		f, err := openIfThere(filepath.Join(dir, name))
 		if err != nil {
-			return files, fmt.Errorf("read the log: %w", err)
+			return files, err
 		}
-		if current != nil && same(f, current) {
-			f.Close()
-			continue
+		if f != nil { // otherwise its time had come
+			files = append(files, f)
 		}
-		files = append(files, f)
 	}
 	return files, nil
 }
