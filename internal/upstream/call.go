@@ -149,10 +149,11 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 		return mcp.Response{}, false, err
 	}
 	defer l.release()
-	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, end: time.Now().Add(u.opts.MaxTimeout)}
+	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, most: u.opts.MaxTimeout}
 	if c.Timeout > 0 {
-		w.timeout, w.end = c.Timeout, time.Now().Add(max(c.Timeout, u.opts.MaxTimeout))
+		w.timeout, w.most = c.Timeout, max(c.Timeout, u.opts.MaxTimeout)
 	}
+	w.end = time.Now().Add(w.most)
 	if w.Stream == nil {
 		w.Stream = mcp.Discard
 	}
@@ -305,7 +306,8 @@ func (u *Upstream) fault(ctx context.Context, o *mcp.Outgoing, err error) error 
 // while a person is asked it stops.
 type watch struct {
 	mcp.Stream
-	timeout time.Duration
+	timeout time.Duration // without progress
+	most    time.Duration // in all
 	end     time.Time
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
@@ -315,6 +317,13 @@ type watch struct {
 }
 
 func (w *watch) expire() {
+	w.mu.Lock()
+	over := !time.Now().Before(w.end)
+	w.mu.Unlock()
+	if over && w.most > w.timeout {
+		w.cancel(fault.New(fault.Timeout, "", "no answer within %v, however much progress is reported", w.most))
+		return
+	}
 	w.cancel(fault.New(fault.Timeout, "", "no answer within %v", w.timeout))
 }
 

@@ -220,6 +220,9 @@ func (s *server) progress(r *request, b Behaviour) (answer, reply) {
 		}
 		for _, l := range lines {
 			if r.send(l) != nil {
+				// Nobody reads. Whether that was a cancellation is said apart
+				// from it, and may come later.
+				<-r.ctx.Done()
 				return answer{}, reply{none: true}
 			}
 		}
