@@ -1,17 +1,15 @@
 package policy
 
-import (
-	"strings"
-	"sync"
-)
+import "strings"
 
 // Set is a list of rules, compiled. It does not change, and may be used by many
 // goroutines.
 type Set struct {
-	otherwise  *Verdict // the default; nil where nothing is said
-	rules      []*rule
-	sampling   *Verdict // the default for sampling
-	applicable memo
+	otherwise *Verdict // the default; nil where nothing is said
+	rules     []*rule
+	sampling  *Verdict // the default for sampling
+
+	tools, prompts, resources, principals index
 }
 
 // Compile makes rules ready to decide by. groups has the patterns of
@@ -29,6 +27,7 @@ func Compile(r Rules, groups map[string][]string) *Set {
 		}
 		s.rules = append(s.rules, one)
 	}
+	s.prepare()
 	if r.Default == "" {
 		return s
 	}
@@ -81,36 +80,37 @@ func keyOf(q *Query) key {
 	return k
 }
 
-// Bounds of a memo: clients choose the names in its keys. At the worst it holds
-// some megabytes.
-const (
-	maxMemo    = 4096
-	maxMemoKey = 1024 // bytes
-)
-
-// memo remembers which rules of a Set apply, by key. It begins anew when it is
-// full.
-type memo struct {
-	mu   sync.RWMutex
-	seen map[key][]*rule
-}
-
 // rulesFor returns the rules that apply to what the key says and can make a
 // difference, in order: rules behind an unconditional deny cannot, nor can
 // those that do not deny behind an unconditional rule.
-func (s *Set) rulesFor(k *key) []*rule {
+func (s *Set) rulesFor(k *key) (out []*rule) {
 	if len(s.rules) == 0 {
 		return nil
 	}
-	m := &s.applicable
-	m.mu.RLock()
-	out, ok := m.seen[*k]
-	m.mu.RUnlock()
-	if ok {
-		return out
+	var space [64]uint64 // enough for two sets of 2,048 rules
+	size := len(s.tools.always)
+	room := space[:]
+	if 2*size > len(room) {
+		room = make([]uint64, 2*size)
 	}
+	about, who := ruleSet(room[:size]), ruleSet(room[size:2*size])
+	names := s.named(k.kind)
+	copy(about, names.always)
+	for _, name := range [...]string{k.tool, k.ref, k.upstream} {
+		if name != "" {
+			names.find(name, about)
+		}
+	}
+	copy(who, s.principals.always)
+	s.principals.find(k.principal, who)
+	n := about.keep(who)
+	if n == 0 {
+		return nil
+	}
+	out = make([]*rule, 0, n)
 	settled := false
-	for _, r := range s.rules {
+	for i := range about.all {
+		r := s.rules[i]
 		if settled && r.action != Deny || !r.applies(k) {
 			continue
 		}
@@ -122,21 +122,27 @@ func (s *Set) rulesFor(k *key) []*rule {
 			break
 		}
 	}
-	m.add(*k, out)
 	return out
 }
 
-func (m *memo) add(k key, rules []*rule) {
-	if len(k.kind)+len(k.tool)+len(k.upstream)+len(k.ref)+len(k.principal) > maxMemoKey {
-		return
+// named is the index of what the patterns of a kind name.
+func (s *Set) named(kind string) *index {
+	switch kind {
+	case KindPrompt:
+		return &s.prompts
+	case KindResource:
+		return &s.resources
 	}
-	// The names may be parts of a message, which must not be kept for them.
-	k.kind, k.tool, k.upstream = strings.Clone(k.kind), strings.Clone(k.tool), strings.Clone(k.upstream)
-	k.ref, k.principal = strings.Clone(k.ref), strings.Clone(k.principal)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen == nil || len(m.seen) >= maxMemo {
-		m.seen = map[key][]*rule{}
+	return &s.tools
+}
+
+// prepare makes the indices.
+func (s *Set) prepare() {
+	by := func(patterns func(r *rule) (globs, bool)) index {
+		return newIndex(len(s.rules), func(i int) (globs, bool) { return patterns(s.rules[i]) })
 	}
-	m.seen[k] = rules
+	s.tools = by(func(r *rule) (globs, bool) { return r.tools, r.anyKind })
+	s.prompts = by(func(r *rule) (globs, bool) { return r.prompts, r.anyKind })
+	s.resources = by(func(r *rule) (globs, bool) { return r.resources, r.anyKind })
+	s.principals = by(func(r *rule) (globs, bool) { return r.principals, r.anyone })
 }
