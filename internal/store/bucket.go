@@ -15,13 +15,16 @@ import (
 
 // markerLife is how long the note of a deletion stays for those who watch. A
 // watch that was cut off for longer may miss it; Get never errs.
-const markerLife = time.Minute
+var markerLife = time.Minute
+
+// overLife is the same for what is over by itself. The engine lets no value live
+// for less.
+const overLife = time.Second
 
 // BucketOptions describe a bucket.
 type BucketOptions struct {
-	Name    string
-	TTL     time.Duration // of every value; 0 means for ever. At least 1 s.
-	History int           // values kept of each key; 0 means 1
+	Name string
+	TTL  time.Duration // of every value; 0 means for ever. At least 1 s.
 }
 
 // Value is one value of a bucket. Its Data belongs to who gets it.
@@ -55,13 +58,39 @@ func (s *Store) Bucket(ctx context.Context, o BucketOptions) (*Bucket, error) {
 	}
 	err := s.stream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
-		MaxAge: o.TTL, MaxMsgsPerSubject: int64(max(o.History, 1)), MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgSize: -1,
-		Replicas: s.o.Replicas, AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerLife, Duplicates: remember,
+		MaxAge: o.TTL, MaxMsgsPerSubject: -1, MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgSize: -1,
+		Replicas: s.o.Replicas, AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: overLife, Duplicates: remember,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{l: &Log{s: s, name: name}, ttl: o.TTL}, nil
+	b := &Bucket{l: &Log{s: s, name: name}, ttl: o.TTL}
+	if err := b.tidy(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// tidy removes values that another has replaced: a crash between the two may
+// have left them, and they would come back when the other is over.
+func (b *Bucket) tidy(ctx context.Context) error {
+	u, err := b.Usage(ctx)
+	if err != nil || u.Entries <= u.Subjects {
+		return err
+	}
+	newest := map[string]uint64{}
+	replaced := map[string]bool{}
+	_, err = b.l.scan(ctx, b.l.name+".>", 0, func(e Entry, _ nats.Header) error {
+		if newest[e.Subject] != 0 {
+			replaced[e.Subject] = true
+		}
+		newest[e.Subject] = e.Seq
+		return nil
+	})
+	for subject := range replaced {
+		err = errors.Join(err, b.l.PurgeBefore(ctx, subject, newest[subject]))
+	}
+	return err
 }
 
 var keyForm = regexp.MustCompile(`^[A-Za-z0-9_=-]+(\.[A-Za-z0-9_=-]+)*$`)
@@ -109,7 +138,7 @@ func (b *Bucket) value(e Entry, header nats.Header) Value {
 	v := Value{Key: strings.TrimPrefix(e.Subject, b.l.name+"."), Rev: e.Seq, Time: e.Time, Data: e.Data}
 	v.Deleted = header.Get(headerOperation) != "" || header.Get(headerMarker) != ""
 	// The engine removes what is over within seconds; until then it is over all the same.
-	if d, err := time.ParseDuration(header.Get(headerTTL)); err == nil && time.Since(e.Time) >= d {
+	if d := life(header); d > 0 && time.Since(e.Time) >= d {
 		v.Deleted = true
 	}
 	if b.ttl > 0 && time.Since(e.Time) >= b.ttl {
@@ -120,6 +149,21 @@ func (b *Bucket) value(e Entry, header nats.Header) Value {
 	}
 	return v
 }
+
+// life is how long a value was to live; 0 means for ever.
+func life(h nats.Header) time.Duration {
+	text := h.Get(headerTTL)
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil { // as the engine writes it
+		return time.Duration(seconds) * time.Second
+	}
+	d, _ := time.ParseDuration(text) // what has none has no such header
+	return d
+}
+
+// A value that replaces another, or notes that there is none any more, has the
+// engine remove the other and write down that it did. Where a bound of the
+// stream removes the other, that is not written down: it comes back after a
+// crash if what replaced it is over by then.
 
 // Put sets a value, whatever was there. It ends after ttl, in whole seconds;
 // 0 means with the bucket's TTL.
@@ -169,6 +213,7 @@ func (b *Bucket) message(key string, ttl time.Duration) (*nats.Msg, error) {
 		return nil, err
 	}
 	m := nats.NewMsg(subject)
+	m.Header.Set(headerRollup, "sub")
 	if ttl > 0 {
 		m.Header.Set(headerTTL, strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10)+"s")
 	}
@@ -198,15 +243,13 @@ func (b *Bucket) Delete(ctx context.Context, key string, rev uint64) error {
 		return err
 	}
 	m.Header.Set(headerOperation, "PURGE")
-	m.Header.Set(headerRollup, "sub")
 	_, err = b.publish(ctx, m, key, expect)
 	return err
 }
 
 // Watch calls fn with the value of each key that begins with prefix and a dot
 // ("" means each), then current, then fn with each change, in order, until ctx
-// ends or fn returns an error, which it returns. A key with history comes once
-// per value.
+// ends or fn returns an error, which it returns.
 func (b *Bucket) Watch(ctx context.Context, prefix string, current func(), fn func(Value) error) error {
 	filter := b.l.name + ".>"
 	if prefix != "" {
@@ -230,3 +273,6 @@ func (b *Bucket) Watch(ctx context.Context, prefix string, current func(), fn fu
 	}
 	return b.l.tail(ctx, filter, next, func(e Entry, h nats.Header) error { return fn(b.value(e, h)) })
 }
+
+// Usage says how much the bucket holds, with the notes of deletions.
+func (b *Bucket) Usage(ctx context.Context) (Usage, error) { return b.l.Usage(ctx) }
