@@ -2,5 +2,5 @@
 
 package e2e
 
-// raceEnabled says whether the hub is built with the race detector: when the tests are, it is.
+// raceEnabled says whether the tests are built with the race detector.
 const raceEnabled = true
