@@ -56,8 +56,6 @@ func (w *tail) close() {
 	}
 }
 
-func (w *tail) path() string { return filepath.Join(w.dir, fileName) }
-
 // begin gives what there is already.
 func (w *tail) begin() error {
 	files, err := openAll(w.dir)
