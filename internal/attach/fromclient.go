@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"errors"
 	"io"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -23,8 +24,8 @@ const (
 // fromClient takes one line of the client.
 func (p *pump) fromClient(l line) {
 	switch {
-	case l.err == wire.ErrTooLong:
-		p.refuse(nil, false, fault.New(fault.TooLarge, "", "the message is larger than %d bytes", p.opts.MessageBytes).With("limit", p.opts.MessageBytes))
+	case errors.Is(l.err, wire.ErrTooLong):
+		p.tooLong(l.err)
 		return
 	case l.err == io.ErrUnexpectedEOF:
 		p.refuse(nil, false, fault.New(fault.Parse, "", "the input ended inside a message"))
@@ -46,6 +47,21 @@ func (p *pump) fromClient(l line) {
 	default:
 		p.request(l.b, &m)
 	}
+}
+
+// tooLong deals with a message over the limit: a request is refused, and a
+// question to which it was the answer fails.
+func (p *pump) tooLong(err error) {
+	f := fault.New(fault.TooLarge, "", "the message is larger than %d bytes", p.opts.MessageBytes).With("limit", p.opts.MessageBytes)
+	long, _ := errors.AsType[*wire.TooLong](err)
+	if long == nil || long.Method || long.ID == nil {
+		if long == nil {
+			long = &wire.TooLong{}
+		}
+		p.refuse(long.ID, false, f)
+		return
+	}
+	p.answered(wire.AppendError(nil, long.ID, f.Wire(false)), &wire.Message{ID: long.ID})
 }
 
 // refuse answers what does not get to the hub.

@@ -232,7 +232,7 @@ func (p *pump) readLines(ctx context.Context, in io.Reader) <-chan line {
 		defer close(lines)
 		for {
 			b, err := r.Next()
-			if err != nil && err != wire.ErrTooLong && err != io.ErrUnexpectedEOF {
+			if err != nil && !errors.Is(err, wire.ErrTooLong) && err != io.ErrUnexpectedEOF {
 				return
 			}
 			select {

@@ -175,7 +175,7 @@ func TestWhatIsNotForTheHub(t *testing.T) {
 	c.say(`{"jsonrpc":"1.0","id":1,"method":"ping"}`)
 	c.hear(`"id":1`, `"code":-32600`)
 	c.say("%s", call(2, "look", `{"long":"`+strings.Repeat("x", 1000)+`"}`))
-	c.hear(`"id":null`, `"kind":"too_large"`)
+	c.hear(`"id":2`, `"kind":"too_large"`)
 	c.say("%s", call(3, "wait_look", `{}`))
 	c.say("%s", call(3, "look", `{}`))
 	c.hear(`"id":3`, `"code":-32600`, "running already")

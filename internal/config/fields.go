@@ -118,7 +118,7 @@ func authFields() []field[Auth] {
 
 func limitFields() []field[Limits] {
 	return []field[Limits]{
-		sizeField("messageBytes", "The longest message, in either direction.", 1<<10, 1<<30, func(l *Limits) *int { return &l.MessageBytes }),
+		sizeField("messageBytes", "The longest message, in either direction. A longer answer fails the call that it answers, and nothing else.", 1<<10, 1<<30, func(l *Limits) *int { return &l.MessageBytes }),
 		intField("depth", "The deepest nesting of JSON that a client may send.", 8, 1000, func(l *Limits) *int { return &l.Depth }),
 		sizeField("argumentBytes", "The longest arguments of a call after references were resolved.", 1<<10, 1<<30, func(l *Limits) *int { return &l.ArgumentBytes }),
 		intField("sessions", "Connections of legacy clients at once.", 1, 1_000_000, func(l *Limits) *int { return &l.Sessions }),

@@ -3,7 +3,9 @@ package hub_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -133,4 +135,36 @@ func TestPipeFaceKeepsBytes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An answer over the limit fails the call that it answers, which is told which
+// limit that is, and nobody else's.
+func TestAnswerOverTheLimit(t *testing.T) {
+	hubtest.Parallel(t)
+	spec := peer.Spec{Tools: []peer.Tool{
+		{Name: "big", Behaviour: peer.Behaviour{Kind: peer.Big, N: 300 << 10}},
+		{Name: "gate", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2 * time.Second}},
+		{Name: "echo"},
+	}}
+	o := worldOptions{edits: []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Limits.MessageBytes = 64 << 10 })}}
+	eachCell(t, spec, o, func(t *testing.T, w *world) {
+		other := w.Hub.Client(t, hubtest.ClientOptions{Era: w.era, Face: w.face("up")})
+		waits := other.Go("tools/call", hubtest.ToolParams(w.name("up", "gate"), ""))
+		w.called(t, "gate")
+		for range 3 {
+			m := w.call("big", "")
+			if m.Fault().Data.Kind != "limit" && !strings.Contains(m.Text(), "limits.messageBytes") || !strings.Contains(string(m.Raw), "larger than 65536 bytes") {
+				t.Errorf("the large answer: %.500s", m.Raw)
+			}
+		}
+		if m := waits.Response(); m.Text() != "done" {
+			t.Errorf("the other call: %s", m.Raw)
+		}
+		if m := w.call("echo", `{"a":1}`); m.Text() != `{"a":1}` {
+			t.Errorf("afterwards: %s", m.Raw)
+		}
+		if n := w.peerState(t).Starts; n > 1 {
+			t.Errorf("the server was started %d times", n)
+		}
+	})
 }

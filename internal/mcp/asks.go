@@ -81,6 +81,13 @@ func (a *asks) answer(m *wire.Message) bool {
 	return true
 }
 
+// tooLong tells whoever waits for a client's response that it was larger than
+// the limit.
+func (a *asks) tooLong(id []byte, limit int) {
+	f := fault.New(fault.Limit, "", "the client's answer is larger than %d bytes", limit).With("limit", limit)
+	a.answer(&wire.Message{ID: id, Error: f.Wire(true)})
+}
+
 func (a *asks) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

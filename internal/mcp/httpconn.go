@@ -249,7 +249,7 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 	switch {
 	case long:
 		buf.free()
-		return Response{}, fault.New(fault.Limit, "", "the answer is larger than %d bytes", c.flight.opts.MessageBytes)
+		return Response{}, longAnswer(c.flight.opts.MessageBytes)
 	case err != nil:
 		buf.free()
 		return Response{}, fmt.Errorf("%w: read the answer: %w", ErrLost, err)

@@ -128,7 +128,8 @@ func TestHTTPConnAnswers(t *testing.T) {
 		"events, on several lines":    {answer: scripted{status: 200, typ: sseAnswer, body: "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":2,\ndata: \"result\":{\"a\":\ndata: 1}}\n\n"}, result: "{\"a\":\n1}"},
 		"events, ended early":         {answer: scripted{status: 200, typ: sseAnswer, body: event(fmt.Sprintf(progress, 1))}, err: isLost, notes: []string{`notifications/progress {"progressToken":"mine","progress":1}`}},
 		"events, cut":                 {answer: scripted{status: 200, typ: sseAnswer, body: event(fmt.Sprintf(progress, 1)) + "data: {\"jsonrpc\"", cut: true}, err: isLost, notes: []string{`notifications/progress {"progressToken":"mine","progress":1}`}},
-		"events, over the limit":      {answer: scripted{status: 200, typ: sseAnswer, body: event(`"` + strings.Repeat("x", 3000) + `"`)}, err: isLost},
+		"events, over the limit":      {answer: scripted{status: 200, typ: sseAnswer, body: event(`"` + strings.Repeat("x", 3000) + `"`)}, err: ofKind(fault.Limit)},
+		"events, a long one before":   {answer: scripted{status: 200, typ: sseAnswer, body: event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+strings.Repeat("x", 3000)+`"}}`) + event(ok)}, result: `{"ok":true}`},
 		"events, with a wrong status": {answer: scripted{status: 503, typ: sseAnswer, body: event(ok)}, err: isStatus(503)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,6 +68,9 @@ func (c *HTTPConn) events(body io.Reader, p *pending) (Response, error) {
 		resp, err = c.read(next, p, &at)
 		next.Close()
 	}
+	if errors.Is(err, wire.ErrTooLong) {
+		return Response{}, longAnswer(c.flight.opts.MessageBytes)
+	}
 	if err != nil {
 		return Response{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
@@ -87,6 +90,12 @@ func (c *HTTPConn) read(body io.Reader, p *pending, at *place) (Response, error)
 			p.stream.Flush()
 		}
 		ev, err := in.Next()
+		if long, ok := errors.AsType[*wire.TooLong](err); ok {
+			if id, ok := parseID(long.ID); long.Method || ok && id != p.id {
+				continue // it was something else that was said on the way
+			}
+			return Response{}, err
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errStreamEnded

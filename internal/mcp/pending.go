@@ -33,6 +33,7 @@ type event struct {
 	method string // a notification
 	params []byte
 	resp   *Response // the answer
+	long   bool      // the answer is larger than the limit
 	err    error     // there will be none
 }
 
@@ -46,7 +47,7 @@ const (
 func (p *pending) push(e event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.resp == nil && e.err == nil && (len(p.events) >= maxEvents || p.bytes > maxEventBytes) {
+	if e.resp == nil && e.err == nil && !e.long && (len(p.events) >= maxEvents || p.bytes > maxEventBytes) {
 		return
 	}
 	p.events = append(p.events, e)

@@ -132,8 +132,15 @@ func (p *pipe) drain(ctx context.Context) {
 func (p *pipe) read(ctx context.Context, in frames) error {
 	for {
 		line, err := in.Next()
+		long, _ := errors.AsType[*wire.TooLong](err)
 		switch {
-		case err == wire.ErrTooLong:
+		case long != nil && (long.Method || long.ID == nil):
+			p.refuse(nil, &wire.Message{ID: long.ID}, nil, tooLarge(p.opts.MessageBytes))
+			continue
+		case long != nil:
+			p.asks.tooLong(long.ID, p.opts.MessageBytes)
+			continue
+		case errors.Is(err, wire.ErrTooLong):
 			p.refuse(nil, &wire.Message{}, nil, tooLarge(p.opts.MessageBytes))
 			continue
 		case err == io.EOF:

@@ -177,6 +177,8 @@ func (c *PipeConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 			case e.resp != nil:
 				o.Tap.came(e.resp)
 				return *e.resp, nil
+			case e.long:
+				return Response{}, longAnswer(c.flight.opts.MessageBytes)
 			case e.err != nil:
 				return Response{}, c.lost(p, e.err)
 			}
@@ -197,7 +199,7 @@ func (p *pending) linger(atMost time.Duration) {
 	defer late.Stop()
 	for {
 		for _, e := range p.take() {
-			if e.resp != nil || e.err != nil {
+			if e.resp != nil || e.long || e.err != nil {
 				return
 			}
 		}
@@ -227,11 +229,12 @@ func (c *PipeConn) read(in frames) {
 	var m wire.Message
 	for {
 		line, err := in.Next()
-		if err == wire.ErrTooLong {
-			c.shut(fmt.Errorf("%w: the server sent a message over the limit of %d bytes", ErrLost, c.flight.opts.MessageBytes))
-			// Keep reading: the process must not block on a full pipe while
-			// it is being stopped.
+		if long, ok := errors.AsType[*wire.TooLong](err); ok {
+			c.passedOver(long)
 			continue
+		}
+		if errors.Is(err, wire.ErrTooLong) {
+			err = fmt.Errorf("the server sent a message far over the limit of %d bytes (limits.messageBytes)", c.flight.opts.MessageBytes)
 		}
 		if err != nil {
 			if err == io.EOF {
@@ -249,6 +252,29 @@ func (c *PipeConn) read(in frames) {
 		}
 		c.take(&m, line)
 	}
+}
+
+// passedOver deals with a message that was too long to be read. Whoever waits
+// for it fails, and nobody else.
+func (c *PipeConn) passedOver(long *wire.TooLong) {
+	id, ok := parseID(long.ID)
+	switch {
+	case long.Method && long.ID != nil:
+		c.reply(long.ID, Response{}, tooLarge(c.flight.opts.MessageBytes))
+	case ok && !long.Method:
+		if p := c.flight.get(id); p != nil {
+			p.push(event{long: true})
+			return
+		}
+		c.flight.exorcise(id)
+	}
+}
+
+// longAnswer is the fault of an answer that is larger than the limit.
+func longAnswer(limit int) error {
+	f := fault.New(fault.Limit, "", "the answer is larger than %d bytes", limit).With("limit", limit)
+	f.Hint = "Ask for less, or raise limits.messageBytes. The call itself may have taken effect."
+	return f
 }
 
 // take reads one message.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +45,6 @@ func TestPipeConnEnds(t *testing.T) {
 	for name, last := range map[string]string{
 		"closed":           "",
 		"half a frame":     `{"jsonrpc":"2.0","id":1,"result"`,
-		"over-long frame":  `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 2000) + "\"}\n",
 		"over-long, split": strings.Repeat("y", 2000),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +55,7 @@ func TestPipeConnEnds(t *testing.T) {
 				if last != "" {
 					f.w.Write([]byte(last))
 				}
-				if !strings.HasSuffix(last, "\n") { // else the frame alone must end it
-					f.w.Close()
-				}
+				f.w.Close()
 				call.wantErr(t, isLost)
 				<-c.Done()
 				if !isLost(c.Err()) {
@@ -71,6 +69,34 @@ func TestPipeConnEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A message that is too long concerns whoever waits for it, and nobody else.
+func TestPipeConnPassesOverLongMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := pipeTo(t, ConnOptions{MessageBytes: 1000}, nil)
+		long := strings.Repeat("x", 2000)
+		var calls []*outcome
+		for range 3 {
+			calls = append(calls, start(t.Context(), c, request("tools/list", "")))
+			f.in.ReadString('\n')
+		}
+		f.say(`{"jsonrpc":"2.0","id":1,"result":"`+long+`"}`, `{"result":"`+long+`","jsonrpc":"2.0","id":"2"}`)
+		for _, call := range calls[:2] {
+			call.wantErr(t, func(err error) bool {
+				return fault.Is(err, fault.Limit) && strings.Contains(err.Error(), "larger than 1000 bytes") && strings.Contains(fault.Of(err).Hint, "limits.messageBytes")
+			})
+		}
+		f.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+long+`"}}`, long, `{"jsonrpc":"2.0","id":9,"result":"`+long+`"}`)
+		go io.WriteString(f.w, `{"jsonrpc":"2.0","id":"ask","method":"sampling/createMessage","params":{"text":"`+long+`"}}`+"\n")
+		if line, err := f.in.ReadString('\n'); err != nil || !strings.Contains(line, `"id":"ask"`) || !strings.Contains(line, "larger than 1000 bytes") {
+			t.Errorf("a long request was answered with %s, %v", line, err)
+		}
+		f.say(`{"jsonrpc":"2.0","id":3,"result":{"n":3}}`)
+		calls[2].want(t, `{"n":3}`)
+		f.hangUp()
+		c.Close()
+	})
 }
 
 func TestPipeConnAnswersInAnyOrder(t *testing.T) {

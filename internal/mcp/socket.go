@@ -49,8 +49,12 @@ func newSocket(c *websocket.Conn, raw net.Conn, limit int, write time.Duration) 
 	return s
 }
 
-// Next returns the next message. After one that is over the limit, or is no
-// text, the socket can only be closed.
+// farTooLong is how many times the limit a message may be and still be passed
+// over. After a longer one, or one that is no text, the socket can only be
+// closed.
+const farTooLong = 8
+
+// Next returns the next message, or what one was that is over the limit.
 func (s *socket) Next() ([]byte, error) {
 	if s.decided() {
 		return nil, errSocketOver
@@ -67,16 +71,21 @@ func (s *socket) Next() ([]byte, error) {
 		return nil, errSocketOver
 	}
 	long := false
+	var over *wire.TooLong
 	if err == nil {
-		long, err = s.in.fill(r, -1, s.limit)
+		if long, err = s.in.fill(r, -1, s.limit); long {
+			over, err = wire.Skim(s.in.b, r, int64(farTooLong-1)*int64(s.limit))
+		}
 	}
 	s.heard.Store(time.Now().UnixNano())
 	switch {
 	case s.asked.Load():
 		return nil, io.EOF
-	case long:
+	case over != nil:
+		return nil, over
+	case long && errors.Is(err, wire.ErrTooLong):
 		s.decide(websocket.StatusMessageTooBig, tooLarge(s.limit).Error())
-		return nil, wire.ErrTooLong
+		return nil, err
 	case err != nil:
 		return nil, err
 	}

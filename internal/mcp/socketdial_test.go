@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
 )
 
 // listenSocket serves a sage on a real socket. cut ends all connections
@@ -176,12 +177,25 @@ func TestSocketToServerThatEnds(t *testing.T) {
 
 func TestSocketToTalkativeServer(t *testing.T) {
 	u, _, _ := listenSocket(t, 1<<20)
-	c := SocketTo(u, goodHeader, nil, ConnOptions{MessageBytes: 4096}, nil)
-	defer c.Close()
 	ctx := within(t)
-	c.agree(Legacy, LegacyVersion)
-	if _, err := c.Call(ctx, request("tools/call", `{"name":"big"}`)); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "over the limit of 4096 bytes") {
-		t.Errorf("an answer over the limit: %v", err)
+	for _, tc := range []struct {
+		limit int
+		over  func(error) bool
+		says  string
+		then  bool // the connection can be used afterwards
+	}{
+		{1024, func(err error) bool { return errors.Is(err, ErrLost) }, "far over the limit of 1024 bytes", false},
+		{4096, func(err error) bool { return fault.Is(err, fault.Limit) }, "larger than 4096 bytes", true},
+	} {
+		c := SocketTo(u, goodHeader, nil, ConnOptions{MessageBytes: tc.limit}, nil)
+		c.agree(Legacy, LegacyVersion)
+		if _, err := c.Call(ctx, request("tools/call", `{"name":"big"}`)); !tc.over(err) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("an answer over the limit of %d: %v", tc.limit, err)
+		}
+		if _, err := c.Call(ctx, request("ping", "")); (err == nil) != tc.then {
+			t.Errorf("after an answer over the limit of %d: %v", tc.limit, err)
+		}
+		c.Close()
 	}
 }
 

@@ -29,8 +29,10 @@ type EventReader struct {
 	id    string
 	last  string // the id as of the last event that was whole
 	retry time.Duration
-	first bool // no line has been read
-	cr    bool // the last line ended in CR, so LF belongs to it
+	first bool  // no line has been read
+	cr    bool  // the last line ended in CR, so LF belongs to it
+	long  *skim // of an event whose data is over the limit
+	mid   bool  // within a line of it
 	err   error
 
 	pooled bool // another may have it after Release
@@ -77,8 +79,9 @@ func (e *EventReader) Place() (id string, retry time.Duration) { return e.last, 
 
 // Next returns the next event that has data, be it empty. Comments and events
 // without data are passed over; Place tells what of them matters. io.EOF ends the stream; an
-// event cut off by it is dropped, as the format demands. Every error is final
-// and returned again: after ErrTooLong the place in the stream is lost.
+// event cut off by it is dropped, as the format demands. An event whose data is
+// over the limit is passed over and told by a *TooLong; every other error is
+// final and returned again.
 func (e *EventReader) Next() (Event, error) {
 	if cap(e.data) > 1<<20 {
 		e.data = nil
@@ -86,7 +89,11 @@ func (e *EventReader) Next() (Event, error) {
 	e.data, e.has, e.name = e.data[:0], false, ""
 	for e.err == nil {
 		var done bool
-		if done, e.err = e.line(); done {
+		if done, e.err = e.line(); done && e.long != nil {
+			long := e.long
+			e.long = nil
+			return Event{}, &long.out
+		} else if done {
 			return Event{Name: e.name, ID: e.id, Data: e.data}, nil
 		}
 	}
@@ -117,6 +124,16 @@ func (e *EventReader) line() (bool, error) {
 			}
 		}
 		end := lineEnd(part)
+		if e.mid {
+			e.long.add(part[:end])
+			if e.mid = end == len(part); e.mid {
+				e.discard(end)
+				continue
+			}
+			e.cr = part[end] == '\r'
+			e.discard(end + 1)
+			return false, nil
+		}
 		if end == len(part) {
 			err := e.keep(start, part)
 			e.discard(end)
@@ -126,13 +143,14 @@ func (e *EventReader) line() (bool, error) {
 			continue
 		}
 		e.cr = part[end] == '\r'
-		var done bool
+		done := false
 		var err error
 		if len(e.data) == start {
-			done, err = e.field(start, part[:end])
-		} else if err = e.keep(start, part[:end]); err == nil {
-			done, err = e.field(start, e.data[start:])
+			done = e.field(start, part[:end])
+		} else if err = e.keep(start, part[:end]); err == nil && !e.mid {
+			done = e.field(start, e.data[start:])
 		}
+		e.mid = false
 		e.discard(end + 1)
 		return done, err
 	}
@@ -167,23 +185,30 @@ func (e *EventReader) keep(start int, part []byte) error {
 		part = part[:1]
 	}
 	e.data = append(e.data, part...)
-	max := e.limit + otherLine
-	if bytes.HasPrefix(e.data[start:], []byte("data:")) {
-		max = e.limit - start + len("data: ")
-	}
-	if len(e.data)-start > max {
-		return e.tooLong()
+	if line := e.data[start:]; bytes.HasPrefix(line, []byte("data:")) {
+		if e.long != nil || len(line) > e.limit-start+len("data: ") {
+			e.has, e.mid = true, true
+			e.skim(e.data[:start])
+			e.skim(line[len("data:"):])
+			e.data = e.data[:0]
+		}
+	} else if len(line) > e.limit+otherLine {
+		return fmt.Errorf("event stream: %w of %d bytes", ErrTooLong, e.limit)
 	}
 	return nil
 }
 
-func (e *EventReader) tooLong() error {
-	return fmt.Errorf("event stream: %w of %d bytes", ErrTooLong, e.limit)
+// skim takes in data of an event that is too long to be kept.
+func (e *EventReader) skim(data []byte) {
+	if e.long == nil {
+		e.long = &skim{}
+	}
+	e.long.add(data)
 }
 
 // field takes in a line, whether it lies in the reader's buffer or was put
 // together behind the data, where the data then continues.
-func (e *EventReader) field(start int, line []byte) (done bool, err error) {
+func (e *EventReader) field(start int, line []byte) (done bool) {
 	e.data = e.data[:start]
 	if e.first {
 		e.first = false
@@ -194,13 +219,13 @@ func (e *EventReader) field(start int, line []byte) (done bool, err error) {
 		if !e.has {
 			e.name = ""
 		}
-		return e.has, nil
+		return e.has
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		return false, e.addData(value)
+		e.addData(value)
 	case "event":
 		// The usual name is not worth an allocation per event.
 		if e.name = "message"; string(value) != e.name {
@@ -216,7 +241,7 @@ func (e *EventReader) field(start int, line []byte) (done bool, err error) {
 			e.retry = time.Duration(ms) * time.Millisecond
 		}
 	}
-	return false, nil
+	return false
 }
 
 // maxRetry is the longest pause, in milliseconds, that a stream can ask for.
@@ -224,13 +249,17 @@ const maxRetry = 24 * 60 * 60 * 1000
 
 // addData may get a value that lies behind the data in the same array; it
 // only ever moves down.
-func (e *EventReader) addData(value []byte) error {
+func (e *EventReader) addData(value []byte) {
+	if e.long != nil {
+		e.skim(value)
+		return
+	}
 	if e.has {
 		e.data = append(e.data, '\n')
 	}
 	e.has = true
 	if e.data = append(e.data, value...); len(e.data) > e.limit {
-		return e.tooLong()
+		e.skim(e.data)
+		e.data = e.data[:0]
 	}
-	return nil
 }

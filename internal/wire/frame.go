@@ -45,7 +45,8 @@ func AppendError(dst, id, object []byte) []byte {
 }
 
 // ErrTooLong is returned for a frame over the limit. A LineReader has then
-// passed over the frame and can read the next one; an EventReader has ended.
+// passed over the frame, says by a *TooLong what it was, and can read the next
+// one; an EventReader has ended.
 var ErrTooLong = errors.New("the message is longer than the limit")
 
 // LineReader reads frames that end in a newline.
@@ -85,13 +86,19 @@ func (l *LineReader) line() ([]byte, error) {
 		l.buf = nil
 	}
 	l.buf = l.buf[:0]
-	long := false
+	var long *skim
 	for {
 		part, err := l.r.ReadSlice('\n')
-		whole := err == nil && len(l.buf) == 0 && !long
+		whole := err == nil && len(l.buf) == 0 && long == nil
 		if !whole {
 			// The two bytes over the limit may be a line end.
-			if long = long || len(l.buf)+len(part) > l.limit+2; !long {
+			if long == nil && len(l.buf)+len(part) > l.limit+2 {
+				long = &skim{}
+				long.add(l.buf)
+			}
+			if long != nil {
+				long.add(part)
+			} else {
 				l.buf = append(l.buf, part...)
 			}
 			part = l.buf
@@ -99,7 +106,7 @@ func (l *LineReader) line() ([]byte, error) {
 		switch {
 		case err == bufio.ErrBufferFull:
 			continue
-		case err == io.EOF && !long && isBlank(part):
+		case err == io.EOF && long == nil && isBlank(part):
 			return nil, io.EOF
 		case err == io.EOF:
 			return nil, io.ErrUnexpectedEOF
@@ -107,8 +114,12 @@ func (l *LineReader) line() ([]byte, error) {
 			return nil, err
 		}
 		part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r"))
-		if long || len(part) > l.limit {
-			return nil, ErrTooLong
+		if long == nil && len(part) > l.limit {
+			long = &skim{}
+			long.add(part)
+		}
+		if long != nil {
+			return nil, &long.out
 		}
 		return part, nil
 	}

@@ -82,6 +82,10 @@ func readers(in string) map[string]io.Reader {
 func events(e *EventReader) (out []string) {
 	for {
 		ev, err := e.Next()
+		if _, ok := errors.AsType[*TooLong](err); ok {
+			out = append(out, "!"+err.Error())
+			continue
+		}
 		if err != nil {
 			if _, again := e.Next(); again != err {
 				return append(out, fmt.Sprintf("%v, then %v", err, again))
@@ -124,12 +128,15 @@ func TestEventReader(t *testing.T) {
 		{"cut after data", "data: a\n\ndata: b\n", 10, []string{"||a", eof}},
 		{"cut inside data", "data: a\n\ndata: b", 10, []string{"||a", eof}},
 		{"at the limit", "data: abc\n\ndata:abc\n\ndata: a\ndata: b\n\n", 3, []string{"||abc", "||abc", "||a\nb", eof}},
-		{"over the limit", "data: abc\n\ndata: abcd\n\ndata: a\n\n", 3, []string{"||abc", long(3)}},
-		{"over by lines", "data: a\ndata: bc\n\ndata: a\n\n", 3, []string{long(3)}},
-		{"over by empty lines", "data\ndata\ndata\ndata\ndata\n\n", 3, []string{long(3)}},
+		{"over the limit", "data: abc\n\ndata: abcd\n\ndata: a\n\n", 3, []string{"||abc", tooLong, "||a", eof}},
+		{"over by lines", "data: a\ndata: bc\n\ndata: a\n\n", 3, []string{tooLong, "||a", eof}},
+		{"over by empty lines", "data\ndata\ndata\ndata\ndata\n\n", 3, []string{tooLong, eof}},
 		{"over the buffer", "data: " + strings.Repeat(kb, 50) + "\nid: 1\n\ndata: a\n\n", 50_000, []string{"|1|" + strings.Repeat(kb, 50), "|1|a", eof}},
 		{"two over the buffer", "data: " + strings.Repeat(kb, 9) + "\ndata:" + strings.Repeat(kb, 9) + "\n\n", 18_001, []string{"||" + strings.Repeat(kb, 9) + "\n" + strings.Repeat(kb, 9), eof}},
-		{"over buffer and limit", "data: " + strings.Repeat(kb, 50) + "\n\ndata: a\n\n", 49_999, []string{long(49_999)}},
+		{"over buffer and limit", "data: " + strings.Repeat(kb, 50) + "\n\ndata: a\n\n", 49_999, []string{tooLong, "||a", eof}},
+		{"over, then more of it", "data: " + strings.Repeat(kb, 50) + "\ndata: b\r\nid: 7\n\ndata: a\n\n", 100, []string{tooLong, "|7|a", eof}},
+		{"over after another line", "data: b\ndata: " + strings.Repeat(kb, 50) + "\n\ndata: a\n\n", 100, []string{tooLong, "||a", eof}},
+		{"over and cut off", "data: " + strings.Repeat(kb, 50), 100, []string{eof}},
 		{"long id", "id: " + strings.Repeat(kb, 5) + "\ndata: a\n\n", 1000, []string{"|" + strings.Repeat(kb, 5) + "|a", eof}},
 		{"longer id", "id: " + strings.Repeat(kb, 6) + "\ndata: a\n\n", 1000, []string{long(1000)}},
 		{"long comment", ":" + strings.Repeat(kb, 50) + "\ndata: a\n:" + strings.Repeat(kb, 50) + "\n\n", 10, []string{"||a", eof}},
@@ -210,8 +217,11 @@ func TestReadersAreBounded(t *testing.T) {
 	const limit, sent = 32 << 10, 1 << 20
 	drain := func(next func() error) func() {
 		return func() {
-			for err := error(nil); err == nil || err == ErrTooLong; {
+			for err := error(nil); err == nil; {
 				err = next()
+				if _, passedOver := err.(*TooLong); passedOver {
+					err = nil
+				}
 			}
 		}
 	}
