@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -199,9 +200,9 @@ func TestScan(t *testing.T) {
 }
 
 func TestScanMany(t *testing.T) {
-	n := 100_000
-	if testing.Short() {
-		n = 20_000
+	n := 20_000
+	if os.Getenv("STOA_SOAK") == "1" {
+		n = 100_000
 	}
 	s := storetest.Open(t, store.Options{})
 	l := openLog(t, s, store.LogOptions{Name: "many", Subjects: []string{"many.>"}, Async: true})

@@ -149,6 +149,9 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 		return mcp.Response{}, false, err
 	}
 	defer l.release()
+	if ctx.Err() != nil { // whoever asked has left before it was sent
+		return mcp.Response{}, false, fmt.Errorf("%w: %w", mcp.ErrNotSent, context.Cause(ctx))
+	}
 	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, most: u.opts.MaxTimeout}
 	if c.Timeout > 0 {
 		w.timeout, w.most = c.Timeout, max(c.Timeout, u.opts.MaxTimeout)

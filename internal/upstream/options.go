@@ -42,7 +42,7 @@ type Options struct {
 	MaxTimeout time.Duration // for an answer, whatever progress says; 0 means 10 min
 	Linger     time.Duration // for calls that run when it is replaced or taken out; 0 means 10 s
 	Retries    *int          // how often a request is sent again where that does no harm; nil means once
-	Probe      time.Duration // for the answer to the first modern request; 0 means 3 s
+	Probe      time.Duration // for the answer to the first modern request; 0 means 3 s, and 10 s for a program, which has to start first
 	Connect    time.Duration // for the handshake; 0 means 30 s
 	PerSession bool          // one connection per client connection
 	Most       int           // connections of clients for themselves, with PerSession; 0 means 32
@@ -91,6 +91,9 @@ func (o *Options) defaults() {
 	set(&o.MaxTimeout, 10*time.Minute)
 	if o.Most == 0 {
 		o.Most = 32
+	}
+	if o.URL == "" {
+		set(&o.Probe, 10*time.Second)
 	}
 	set(&o.Probe, 3*time.Second)
 	set(&o.Connect, 30*time.Second)
