@@ -51,7 +51,7 @@ release:
 
 # The packages that take longest go first, and more of them at once than there are cores: they wait far more than they
 # compute.
-LONGEST = ./internal/hub ./e2e ./internal/cli ./internal/store
+LONGEST = ./e2e ./internal/hub ./e2e/blackbox ./internal/cli ./internal/store ./internal/session ./internal/plan
 AT_ONCE ?= 3
 test: tools lint race-note
 	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -p $(AT_ONCE) -timeout $(TIMEOUT) $(LONGEST) ./...

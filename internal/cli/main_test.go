@@ -23,6 +23,9 @@ type watched struct{ m *testing.M }
 
 func (w watched) Run() int {
 	code := w.m.Run()
+	if builtFolder != "" {
+		os.RemoveAll(builtFolder)
+	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
