@@ -150,7 +150,8 @@ func (s *stage) hub(ctx context.Context, upstream *child, tools int) (*child, er
 		return nil, fmt.Errorf("make the hub's folder: %w", err)
 	}
 	file, data := filepath.Join(dir, "stoa.jsonc"), filepath.Join(dir, "data")
-	config := fmt.Sprintf(`{"stoa":1,"servers":{"x":{"url":"http://%s/mcp"}}}`, upstream.address)
+	// One caller holds every idle connection, and may hold half of all.
+	config := fmt.Sprintf(`{"stoa":1,"servers":{"x":{"url":"http://%s/mcp"}},"limits":{"connections":20000}}`, upstream.address)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("write the hub's configuration: %w", err)
 	}

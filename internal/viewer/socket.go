@@ -153,7 +153,9 @@ func bound(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if t, ok := c.(*net.TCPConn); ok {
+	// By what it can, not by what it is: a listener may hand out connections of
+	// its own kind.
+	if t, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
 		_ = t.SetWriteBuffer(inFlight) // else it has what the system gives it
 	}
 }

@@ -2,11 +2,14 @@ package viewer
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -288,5 +291,38 @@ func TestClose(t *testing.T) {
 	s.Close()
 	if took := time.Since(began); took > 5*time.Second || s.Len() != 0 {
 		t.Errorf("after %v %d are left", took, s.Len())
+	}
+}
+
+// kindOf is a connection of a listener that hands out its own kind.
+type kindOf struct{ *net.TCPConn }
+
+// The system holds little for a viewer, whatever kind its connection is.
+func TestLittleIsInFlight(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for name, kind := range map[string]func(net.Conn) net.Conn{
+		"plain": func(c net.Conn) net.Conn { return c },
+		"own":   func(c net.Conn) net.Conn { return kindOf{c.(*net.TCPConn)} },
+		"tls":   func(c net.Conn) net.Conn { return tls.Client(kindOf{c.(*net.TCPConn)}, &tls.Config{}) },
+	} {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		bound(kind(c))
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var size int
+		failed := raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF) })
+		if failed != nil || err != nil || size > 2*inFlight { // the system counts what it needs for itself
+			t.Errorf("%s: %d bytes may be in flight, %v %v", name, size, failed, err)
+		}
 	}
 }
