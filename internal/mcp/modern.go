@@ -7,19 +7,36 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// modern answers a POST of the modern era.
+// modern answers a POST of the modern era. As listen, it is on the stack for as
+// long as a stream lasts.
 func (x *exchange) modern(header string) {
+	client := x.introduced(header)
+	if client == nil {
+		return
+	}
+	ctx := x.r.Context()
+	st := x.stream(ctx, true, nil)
+	if x.m.Method == "subscriptions/listen" {
+		x.listen(st, client)
+		return
+	}
+	x.run(ctx, st, client)
+}
+
+// introduced is who sends a request; nil means that it is none that can be
+// handled, and was answered.
+func (x *exchange) introduced(header string) *Client {
 	if x.m.IsResponse() {
 		err := fault.New(fault.InvalidRequest, "", "a client of version %s sends no responses", ModernVersion)
 		x.told.refused(x.m, nil, x.who, err)
 		writeFault(x.w, nil, true, err)
-		return
+		return nil
 	}
 	if x.m.IsNotification() {
 		// The era defines none over HTTP; a stray one disturbs nobody.
 		x.told.heard(x.m, &Client{Actor: x.actor()}, Asked{})
 		x.w.WriteHeader(http.StatusAccepted)
-		return
+		return nil
 	}
 	body, _ := wire.String(x.m.MetaValue(metaVersion))
 	var client *Client
@@ -35,16 +52,10 @@ func (x *exchange) modern(header string) {
 	}
 	if err != nil {
 		x.refuse(true, err)
-		return
+		return nil
 	}
 	client.Actor = x.actor()
-	ctx := x.r.Context()
-	st := x.stream(ctx, true, nil)
-	if x.m.Method == "subscriptions/listen" {
-		x.listen(st, client)
-		return
-	}
-	x.run(ctx, st, client)
+	return client
 }
 
 // modernClient reads who asks from the _meta of a modern request.
