@@ -123,7 +123,14 @@ func (c console) hit(t *testing.T, selector string) {
 				window.missed = !box || e.clientX < box.left || e.clientX > box.right || e.clientY < box.top || e.clientY > box.bottom;
 			}, {capture: true, once: true})`)
 		c.do(t, chromedp.Click(chromedp.CSS(selector)))
-		if c.run(t, "return window.missed === true") == "false" {
+		missed, err := c.tryRun("return window.missed === true")
+		if left(err) {
+			return // the click took the page elsewhere
+		}
+		if err != nil {
+			t.Fatalf("the page: %v", err)
+		}
+		if missed == "false" {
 			return
 		}
 	}

@@ -31,14 +31,19 @@ type link struct {
 	// connection was made without.
 	speaks mcp.Eras
 	born   time.Time
-	used   atomic.Int64 // unix nanoseconds
-	busy   atomic.Int32 // calls that use it
+	ready  chan struct{} // closed once calls may be sent: what the server says meanwhile is heard
+	used   atomic.Int64  // unix nanoseconds
+	busy   atomic.Int32  // calls that use it
 
 	listen chan struct{} // a token makes the listen stream open anew with what is wanted now
 	heard  reached       // modern: up to which change of subs the listen stream has what is wanted
 	level  atomic.Int32  // legacy: 1 + rank of the log level that was set; 0 if none
 	stop   context.CancelFunc
 	wg     sync.WaitGroup // goroutines that serve the link
+}
+
+func newLink(k key, conn mcp.Conn, hello *mcp.Hello, proc *process, speaks mcp.Eras) *link {
+	return &link{key: k, conn: conn, hello: hello, proc: proc, speaks: speaks, born: time.Now(), ready: make(chan struct{}), listen: make(chan struct{}, 1)}
 }
 
 func (l *link) alive() bool {
@@ -123,7 +128,7 @@ func (u *Upstream) dial(ctx context.Context, k key, caps []byte) (*link, error) 
 		}
 		return nil, err
 	}
-	return &link{key: k, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}, nil
+	return newLink(k, conn, hello, proc, 0), nil
 }
 
 func (u *Upstream) shake(ctx context.Context, conn mcp.Conn, era mcp.Era, caps []byte) (_ *mcp.Hello, err error) {
@@ -175,7 +180,7 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 			closeConn(conn, proc)
 			return nil, err
 		}
-		return &link{key: key{era: mcp.Modern}, conn: conn, hello: hello, proc: proc, speaks: hello.Eras(), born: time.Now(), listen: make(chan struct{}, 1)}, nil
+		return newLink(key{era: mcp.Modern}, conn, hello, proc, hello.Eras()), nil
 	}
 	rejected, _ := errors.AsType[*mcp.Rejected](err)
 	modern := rejected != nil && rejected.Eras() == mcp.Eras(mcp.Modern) // by its own words, whatever else is wrong
@@ -188,7 +193,7 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 		// The probe may have upset it: begin anew.
 		closeConn(conn, proc)
 	} else if hello, err2 := u.shake(ctx, conn, mcp.Legacy, caps); err2 == nil {
-		return &link{key: key{era: mcp.Legacy}, conn: conn, hello: hello, proc: proc, speaks: mcp.Eras(mcp.Legacy), born: time.Now(), listen: make(chan struct{}, 1)}, nil
+		return newLink(key{era: mcp.Legacy}, conn, hello, proc, mcp.Eras(mcp.Legacy)), nil
 	} else {
 		closeConn(conn, proc)
 	}

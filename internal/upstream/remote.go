@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -49,7 +48,7 @@ func (u *Upstream) older(ctx context.Context, k key, caps []byte, failed error) 
 	if err == nil {
 		var hello *mcp.Hello
 		if hello, err = u.shake(ctx, conn, k.era, caps); err == nil {
-			return &link{key: k, conn: conn, hello: hello, proc: proc, born: time.Now(), listen: make(chan struct{}, 1)}
+			return newLink(k, conn, hello, proc, 0)
 		}
 		conn.Close()
 	}

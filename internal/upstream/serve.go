@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -26,30 +27,38 @@ func (u *Upstream) serve(ctx context.Context, l *link) {
 		})
 	}
 	if !u.primary(l) {
+		close(l.ready)
 		return
 	}
 	missed := func() { u.markDirty(catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template) }
 	if l.key.era == mcp.Modern {
+		close(l.ready)
 		l.wg.Go(func() { u.listen(ctx, l, missed) })
 		return
 	}
 	l.wg.Go(func() { u.replay(ctx, l) })
 	h, ok := l.conn.(*mcp.HTTPConn)
 	if !ok {
+		close(l.ready)
 		missed()
 		return
 	}
-	// Lists are read once their changes are heard of, unless that takes long.
-	late := time.AfterFunc(openTime, missed)
+	open := sync.OnceFunc(func() { close(l.ready) })
+	late := time.AfterFunc(openTime, func() {
+		open()
+		missed()
+	})
 	h.Hear(reopenAfter, func() {
 		late.Stop()
+		open()
 		missed()
 	})
 }
 
 // openTime is how long a server may take to open the stream on which it tells
-// of changes before it is used without.
-const openTime = 300 * time.Millisecond
+// of changes, and on which many a server asks during a call, before it is used
+// without. What it says before the stream is open is lost.
+const openTime = 2 * time.Second
 
 func reopenAfter(attempt int) time.Duration {
 	b := newBackoff()

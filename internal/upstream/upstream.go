@@ -145,7 +145,7 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
 			l.busy.Add(1)
 			u.mu.Unlock()
 			u.pool.reused.Add(1)
-			return l, nil
+			return u.whenReady(ctx, l)
 		}
 		d := u.dialing[k]
 		if d == nil {
@@ -172,7 +172,21 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
 			continue // now the eras are known; the client's may need another connection
 		}
 		d.link.busy.Add(1)
-		return d.link, nil
+		return u.whenReady(ctx, d.link)
+	}
+}
+
+// whenReady waits until calls may be sent on a connection that was counted as
+// busy.
+func (u *Upstream) whenReady(ctx context.Context, l *link) (*link, error) {
+	select {
+	case <-l.ready:
+		return l, nil
+	case <-l.conn.Done():
+		return l, nil // the call will say why
+	case <-ctx.Done():
+		l.busy.Add(-1)
+		return nil, context.Cause(ctx)
 	}
 }
 

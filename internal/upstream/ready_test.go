@@ -1,0 +1,86 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// tardy is a legacy server that is slow to open the stream of a session, as one
+// is on a busy machine. What it has to say before goes nowhere.
+type tardy struct {
+	mu    sync.Mutex
+	order []string
+	over  chan struct{}
+}
+
+func (s *tardy) happened(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = append(s.order, what)
+}
+
+func (s *tardy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		select {
+		case <-time.After(600 * time.Millisecond):
+		case <-s.over:
+			return
+		}
+		s.happened("stream")
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		select {
+		case <-s.over:
+		case <-r.Context().Done():
+		}
+		return
+	}
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if json.NewDecoder(r.Body).Decode(&m) != nil || m.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	switch m.Method {
+	case "initialize":
+		w.Header().Set("Mcp-Session-Id", "s")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}`, m.ID)
+	case "tools/call":
+		s.happened("call")
+		fallthrough
+	default:
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[]}}`, m.ID)
+	}
+}
+
+// A call is not sent before the server can ask something during it.
+func TestCallsWaitForTheStream(t *testing.T) {
+	s := &tardy{over: make(chan struct{})}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	t.Cleanup(func() { close(s.over) })
+	pool := Open(catalog.New(0), PoolOptions{})
+	t.Cleanup(pool.Close)
+	u, err := pool.Add(Options{Name: "up", URL: web.URL, Era: mcp.Legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := legacyCall(u, "tools/call"); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fmt.Sprint(s.order) != "[stream call]" {
+		t.Errorf("what happened, in order: %v", s.order)
+	}
+}
