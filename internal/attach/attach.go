@@ -74,9 +74,14 @@ func (o *Options) defaults() {
 	}
 }
 
+// Final is an error of Find that another look will hardly change.
+func Final(err error) error { return &final{err} }
+
 // Run pumps until in ends and what was asked is answered, which gives nil; or
-// until ctx ends, a write to out fails, or there is no hub to begin with. in
-// must end when ctx does; a read that does not return is left behind.
+// until ctx ends or a write to out fails. While there has been no hub at all,
+// what can be answered without one is, and says why there is none; if that was
+// so to the end, Run returns the reason. in must end when ctx does; a read that
+// does not return is left behind.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	opts.defaults()
 	var crowd *crowd

@@ -67,11 +67,36 @@ func TestHubThatStaysAway(t *testing.T) {
 	c.end()
 }
 
-// To begin with there must be a hub.
+// A client that finds no hub is answered nevertheless, and told why; when one
+// comes, it is used, and the client hears that there is something new.
 func TestNoHubToBeginWith(t *testing.T) {
 	p := newPost(t)
 	p.kill()
 	c := p.client()
+	c.say(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	c.hear(`"id":"hello"`, `"protocolVersion":"2025-06-18"`, "no hub is running")
+	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.say(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
+	c.hear(`"id":"list"`, `{"tools":[]}`)
+	c.say("%s", call(1, "act", `{}`))
+	c.hear(`"id":1`, `"kind":"unreachable"`, "no hub is running")
+	c.say(`{"jsonrpc":"2.0","id":"modern","method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	c.hear(`"id":"modern"`, `"ttlMs":0`)
+	p.open()
+	c.hear(`"method":"notifications/tools/list_changed"`)
+	c.say("%s", call(2, "act", `{"k":2}`))
+	c.hear(`"id":2`, `"args":{"k":2}`)
+	c.end()
+}
+
+// Where no hub comes at all, Run says so in the end.
+func TestNoHubAtAll(t *testing.T) {
+	p := newPost(t)
+	p.kill()
+	c := p.client()
+	c.say("%s", call(1, "act", `{}`))
+	c.hear(`"id":1`, `"kind":"unreachable"`)
+	c.in.Close()
 	if err := <-c.over; err == nil || !strings.Contains(err.Error(), "no hub is running") {
 		t.Errorf("Run: %v", err)
 	}

@@ -130,6 +130,9 @@ func (p *pump) request(b []byte, m *wire.Message) {
 	}
 	p.asked.add(a)
 	p.toHub.put(frame{b: b, asked: a})
+	if p.alone != nil {
+		p.answerAlone(a)
+	}
 }
 
 // batch takes several messages in one frame, which are answered in one, too.
@@ -158,6 +161,9 @@ func (p *pump) batch(b []byte) {
 	}
 	p.asked.add(a)
 	p.toHub.put(frame{b: b, asked: a})
+	if p.alone != nil {
+		p.answerAlone(a)
+	}
 }
 
 // endListens answers the subscriptions of a client that has gone silent, as

@@ -39,7 +39,8 @@ type pump struct {
 	doubt     doubt
 	holding   <-chan time.Time // when what is held is handed out; nil if nothing is
 
-	ended bool // there is no more of the client to read
+	alone error // why there is no hub, and never was; nil otherwise
+	ended bool  // there is no more of the client to read
 	wg    sync.WaitGroup
 }
 
@@ -122,7 +123,7 @@ func (p *pump) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	var grace <-chan time.Time
 	for {
 		if p.ended && p.idle() {
-			return nil
+			return p.alone
 		}
 		if p.ended && grace == nil {
 			grace = time.After(p.opts.Grace)
@@ -149,10 +150,12 @@ func (p *pump) run(ctx context.Context, in io.Reader, out io.Writer) error {
 			p.toClient.take()
 		case a := <-attempts:
 			if a.err != nil {
-				if err := p.missed(a.err); err != nil {
-					return err
+				p.missed(a.err)
+				pause := p.backoff.Next()
+				if p.alone != nil {
+					pause = max(pause, aloneAgain)
 				}
-				p.dial(ctx, attempts, p.backoff.Next())
+				p.dial(ctx, attempts, pause)
 				continue
 			}
 			p.attached(a.link)
@@ -163,7 +166,7 @@ func (p *pump) run(ctx context.Context, in io.Reader, out io.Writer) error {
 		case err := <-written:
 			return fmt.Errorf("write to stdout: %w", err)
 		case <-grace:
-			return nil
+			return p.alone
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -293,16 +296,17 @@ func (p *pump) dial(ctx context.Context, attempts chan<- attempt, pause time.Dur
 	})
 }
 
-// missed takes note of an attempt that failed. To begin with, that is the end;
-// later the client is told only what it asked for and cannot have.
-func (p *pump) missed(err error) error {
+// missed takes note of an attempt that failed. If there never was a hub, we are
+// alone; later the client is told only what it asked for and cannot have.
+func (p *pump) missed(err error) {
 	late := time.Since(p.since) > p.opts.Patience
 	if _, isFinal := errors.AsType[*final](err); p.number == 0 && (isFinal || late) {
-		return err
+		p.leftAlone(err)
+		return
 	}
 	p.log.Warn("hub cannot be reached", "err", err, "attempt", p.backoff.Attempts()+1)
 	if !late {
-		return nil
+		return
 	}
 	for _, a := range p.asked.all() {
 		if a.listen {
@@ -315,7 +319,6 @@ func (p *pump) missed(err error) error {
 		}
 		p.fail(a, f)
 	}
-	return nil
 }
 
 // close waits for what still runs.

@@ -70,6 +70,10 @@ func (t *table) after(a, b *asked) bool { return slices.Index(t.order, a) > slic
 func (p *pump) attached(l *link) {
 	p.link = l
 	p.number++
+	if p.alone != nil {
+		p.number++ // what the client was told by ourselves is to be corrected
+		p.alone = nil
+	}
 	p.since = time.Now()
 	p.log.Info("attached to the hub", "attempts", p.backoff.Attempts()+1)
 	if p.client.hello == nil {

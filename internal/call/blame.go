@@ -91,7 +91,7 @@ func severity(kind string) string {
 	switch kind {
 	case fault.Internal.String():
 		return incident.Critical
-	case obs.ToolError, fault.Unreachable.String(), fault.Timeout.String(), fault.UpstreamLost.String(), fault.Storage.String():
+	case obs.ToolError, fault.Unreachable.String(), fault.Misconfigured.String(), fault.Timeout.String(), fault.UpstreamLost.String(), fault.Storage.String():
 		return incident.Failed
 	}
 	return incident.Warning

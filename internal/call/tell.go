@@ -18,7 +18,7 @@ func levelOf(kind string) slog.Level {
 	switch kind {
 	case "", obs.ToolError:
 		return slog.LevelDebug
-	case fault.Unreachable.String(), fault.Timeout.String(), fault.UpstreamLost.String():
+	case fault.Unreachable.String(), fault.Misconfigured.String(), fault.Timeout.String(), fault.UpstreamLost.String():
 		return slog.LevelWarn
 	case fault.Internal.String():
 		return slog.LevelError

@@ -11,10 +11,11 @@ import (
 
 // Lists is what one upstream offers.
 type Lists struct {
-	Items   [kinds][]*Item
-	Stale   bool  // the upstream is not connected; this is what it said last
-	TTL     int64 // the smallest ttlMs it gave with a list
-	Private bool  // it called a list private
+	Items       [kinds][]*Item
+	Stale       bool  // the upstream is not connected; this is what it said last
+	Unconfirmed bool  // it has said nothing since the hub was started; this is what it said before
+	TTL         int64 // the smallest ttlMs it gave with a list
+	Private     bool  // it called a list private
 	// Unlisted is of an upstream that is served by itself only: nothing of it is
 	// on the merged face.
 	Unlisted bool

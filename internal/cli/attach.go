@@ -20,12 +20,25 @@ import (
 
 // find returns the hub to attach to, or nil if none runs.
 func (f *finder) find(ctx context.Context) (*attach.Target, error) {
+	if f.wrong != nil {
+		// It may have been mended meanwhile.
+		cfg, _, err := f.load(nil)
+		if f.wrong = err; err == nil {
+			f.cfg = cfg
+		}
+	}
 	c, err := f.look(ctx)
+	if c == nil && f.wrong != nil {
+		return nil, attach.Final(f.wrong)
+	}
 	if c == nil || err != nil {
 		return nil, err
 	}
 	defer c.close()
-	f.compare(c)
+	f.found = true
+	if f.wrong == nil {
+		f.compare(c)
+	}
 	at := c.base.JoinPath("s", f.session, "mcp", "ws")
 	at.Scheme = "ws"
 	if c.base.Scheme == "https" {

@@ -66,8 +66,21 @@ func (f *files) load(listen []string) (*config.Config, []config.Note, error) {
 	return config.Load(f.options(listen))
 }
 
+// folder is the data folder, also where something else in the files is wrong: a
+// hub that runs has to be found exactly then.
+func (f *files) folder() (string, error) {
+	cfg, _, err := f.load(nil)
+	if err == nil {
+		return cfg.Data, nil
+	}
+	if data := config.DataFolder(f.options(nil)); data != "" {
+		return data, nil
+	}
+	return "", err
+}
+
 func (f *files) options(listen []string) config.Options {
-	return config.Options{Files: f.Config, EnvFiles: f.EnvFile, Data: f.Data, Listen: listen}
+	return config.Options{Files: f.Config, EnvFiles: f.EnvFile, Data: f.Data, Listen: listen, Tolerant: true}
 }
 
 // asJSON is the flag of commands whose output scripts may want.

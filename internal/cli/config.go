@@ -43,7 +43,9 @@ type remark struct {
 }
 
 func (c *configCheckCmd) Run(s std) error {
-	cfg, notes, err := config.Load(c.settings(&c.files))
+	o := c.settings(&c.files)
+	o.Tolerant = false
+	cfg, notes, err := config.Load(o)
 	problems, known := err.(config.Problems)
 	if err != nil && !known {
 		return err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/auth"
-	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/console"
 	"github.com/stoahub/stoa/internal/hub"
 )
@@ -47,11 +46,7 @@ const codesPath = "/api/v1/sign-ins/codes"
 // through a file that nobody else can read: what is on the command line of a
 // browser, everybody on the machine can see.
 func (c *consoleOpenCmd) Run(ctx context.Context, s std) error {
-	cfg, _, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	answers, err := c.hub(ctx, s, cfg)
+	answers, data, err := c.hub(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -66,7 +61,7 @@ func (c *consoleOpenCmd) Run(ctx context.Context, s std) error {
 	if c.NoOpen || !isTerminal(s.out) {
 		return e.print(s)
 	}
-	file, err := e.write(cfg.Data)
+	file, err := e.write(data)
 	if err != nil {
 		s.note("the browser has to be signed in by hand: %v", err)
 		return e.print(s)
@@ -81,18 +76,30 @@ func (c *consoleOpenCmd) Run(ctx context.Context, s std) error {
 
 // hub returns the hub of the data folder, which is started if it may be and none
 // runs.
-func (c *consoleOpenCmd) hub(ctx context.Context, s std, cfg *config.Config) (*client, error) {
-	r := &reach{files: c.files}
-	if answers, err := r.running(ctx, cfg.Data); answers != nil || err != nil {
-		return answers, err
+func (c *consoleOpenCmd) hub(ctx context.Context, s std) (answers *client, data string, err error) {
+	if data, err = c.folder(); err != nil {
+		return nil, "", err
 	}
+	if answers, err = (&reach{files: c.files}).running(ctx, data); answers == nil && err == nil {
+		answers, err = c.start(ctx, s)
+	}
+	return answers, data, err
+}
+
+// start starts a hub on the data folder, if that may be.
+func (c *consoleOpenCmd) start(ctx context.Context, s std) (*client, error) {
+	cfg, _, err := c.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &reach{files: c.files}
 	if !cfg.Attach.Launch {
 		return nil, failed(exitUnreachable, "Start one with stoa serve.", "no hub runs on %s, and attach.launch is false", cfg.Data)
 	}
 	lasting := *cfg
 	lasting.Attach.Independent, lasting.Attach.StopOnExit = true, false // the page is there for longer than we are
 	f := &finder{reach: r, cfg: &lasting, log: slog.New(slog.DiscardHandler), said: map[string]bool{}}
-	err := os.MkdirAll(cfg.Data, 0o700)
+	err = os.MkdirAll(cfg.Data, 0o700)
 	if err == nil {
 		err = attach.Start(ctx, attach.Options{Find: f.find, Folder: cfg.Data, Launch: f.launch()})
 	}

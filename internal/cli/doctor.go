@@ -209,7 +209,7 @@ func (d *diagnosis) condition(st upstream.Status, asked error) {
 		if n := len(st.Stderr); n > 0 {
 			d.find(isNote, "", "its last words on stderr: %s", strings.Join(st.Stderr[max(0, n-3):], " / "))
 		}
-	case st.State == upstream.Failed:
+	case st.State.Down():
 		d.find(isError, remedy(st, nil), "%s", st.Error)
 	case st.Stale:
 		d.find(isWarning, "Run stoa servers to see whether it comes back.", "what it offers is what it said before the connection was lost")
@@ -231,6 +231,9 @@ func remedy(st upstream.Status, asked error) string {
 	text := st.Error
 	if asked != nil {
 		text += " " + asked.Error()
+	}
+	if st.Hint != "" {
+		return st.Hint
 	}
 	for _, r := range remedies {
 		if strings.Contains(text, r.sign) {

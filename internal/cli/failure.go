@@ -111,7 +111,7 @@ func outer(err error, f *failure) error {
 // exitCode is that of a fault of the hub, by the name of its kind.
 func exitCode(kind string) int {
 	switch kind {
-	case "unreachable", "timeout", "breaker_open", "upstream_lost", "queue_full":
+	case "unreachable", "misconfigured", "timeout", "breaker_open", "upstream_lost", "queue_full":
 		return exitUnreachable
 	case "denied", "unauthorized", "approval_required", "foreign_origin", "definition_held":
 		return exitDenied

@@ -85,13 +85,12 @@ func (r *reach) find(ctx context.Context) (*client, *config.Config, []config.Not
 		return c, nil, nil, err
 	}
 	cfg, notes, err := r.load(nil)
-	data := r.Data
-	switch {
-	case err == nil:
+	var data string
+	if err == nil {
 		data = cfg.Data
-	case data == "":
+	} else {
 		// A hub that runs can be asked although its files are broken now.
-		data = os.Getenv("STOA_DATA")
+		data = config.DataFolder(r.options(nil))
 	}
 	if c, runErr := r.running(ctx, data); c != nil || runErr != nil {
 		return c, nil, nil, runErr
@@ -283,7 +282,7 @@ func (c *client) send(ctx context.Context, verb, path string, query url.Values, 
 	if err != nil {
 		return nil, lost(ctx, err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode/100 == 2 {
 		return resp, nil
 	}
 	defer resp.Body.Close()

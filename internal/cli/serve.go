@@ -43,7 +43,7 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		defer release()
 	}
 	var h *hub.Hub
-	h, err = openHub(s, c.modes, cfg, notes, hub.Options{Awaited: c.Launched, Ready: func(addresses []string) {
+	h, err = openHub(s, c.modes, cfg, notes, hub.Options{Bind: true, Ready: func(addresses []string) {
 		if !c.Quiet && isTerminal(s.err) {
 			fmt.Fprint(s.err, banner(addresses, cfg, h.Model()))
 			if open, text, hint := hub.PlainBeyond(addresses, cfg); len(open) > 0 {
@@ -52,7 +52,7 @@ func (c *serveCmd) Run(ctx context.Context, s std) error {
 		}
 	}})
 	if err != nil {
-		return fmt.Errorf("serve: %w", err)
+		return fmt.Errorf("serve: %w", taken(context.WithoutCancel(ctx), cfg.Listen, err))
 	}
 	defer h.Close()
 	defer c.follow(ctx, h)()

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,13 +15,18 @@ import (
 )
 
 type serversCmd struct {
+	List    serversListCmd    `cmd:"" default:"withargs" help:"Show the servers and how they do (the default)."`
+	Restart serversRestartCmd `cmd:"" help:"Connect to a server anew; one that is a program is started again."`
+}
+
+type serversListCmd struct {
 	reach
 	asJSON
 	Stderr bool   `help:"Show what the servers wrote to stderr last."`
 	Name   string `arg:"" optional:"" help:"Only this server."`
 }
 
-func (c *serversCmd) Run(ctx context.Context, s std) error {
+func (c *serversListCmd) Run(ctx context.Context, s std) error {
 	hub, err := c.open(ctx, s, c.Name)
 	if err != nil {
 		return fmt.Errorf("list servers: %w", err)
@@ -50,7 +58,7 @@ func (c *serversCmd) Run(ctx context.Context, s std) error {
 	return c.show(s, shown)
 }
 
-func (c *serversCmd) show(s std, list []upstream.Status) error {
+func (c *serversListCmd) show(s std, list []upstream.Status) error {
 	var rows [][]cell
 	for _, st := range list {
 		rows = append(rows, []cell{
@@ -72,7 +80,7 @@ func (c *serversCmd) show(s std, list []upstream.Status) error {
 }
 
 // details are the lines on what a person should know of a server.
-func (c *serversCmd) details(st upstream.Status) (lines []string) {
+func (c *serversListCmd) details(st upstream.Status) (lines []string) {
 	add := func(format string, args ...any) {
 		if len(lines) == 0 {
 			lines = append(lines, "\n"+st.Name)
@@ -85,6 +93,9 @@ func (c *serversCmd) details(st upstream.Status) (lines []string) {
 			next = fmt.Sprintf(" (next attempt in %v)", (time.Duration(st.RetryInMs) * time.Millisecond).Round(100*time.Millisecond))
 		}
 		add("error: %s%s", st.Error, next)
+		if st.Hint != "" {
+			add("hint: %s", st.Hint)
+		}
 	}
 	for _, h := range st.Health {
 		add("%s: %s", h.Code, h.Text)
@@ -99,10 +110,74 @@ func (c *serversCmd) details(st upstream.Status) (lines []string) {
 		for _, line := range st.Stderr {
 			add("| %s", line)
 		}
-	} else if st.Error != "" && len(st.Stderr) > 0 {
+	} else if st.Error != "" && len(st.Stderr) > 0 && !strings.Contains(st.Error, strings.TrimSpace(st.Stderr[len(st.Stderr)-1])) {
 		add("stderr: %s", st.Stderr[len(st.Stderr)-1])
 	}
 	return lines
+}
+
+type serversRestartCmd struct {
+	reach
+	asJSON
+	Name string `arg:"" help:"The server."`
+}
+
+// restartTime is how long a server may take to be there again before the command
+// stops waiting.
+const restartTime = time.Minute
+
+// Run restarts a server of the hub that runs and waits until it is there again,
+// or is known not to be.
+func (c *serversRestartCmd) Run(ctx context.Context, s std) error {
+	hub, err := c.alive(ctx, "there is nothing to restart")
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", c.Name, err)
+	}
+	defer hub.close()
+	if _, err := hub.ask(ctx, http.MethodPost, "/api/v1/servers/"+url.PathEscape(c.Name)+"/restart", nil, nil); err != nil {
+		return fmt.Errorf("restart %s: %w", c.Name, err)
+	}
+	st, err := hub.awaitServer(ctx, c.Name)
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", c.Name, err)
+	}
+	if c.JSON {
+		return s.json(st)
+	}
+	shown := serversListCmd{}
+	if err := shown.show(s, []upstream.Status{st}); err != nil {
+		return err
+	}
+	if st.State != upstream.Connected {
+		return failed(exitUnreachable, "`stoa doctor "+c.Name+"` looks for the cause.", "restart %s: it is not connected: %s", c.Name, st.State)
+	}
+	return nil
+}
+
+// awaitServer waits until a server is connected, or could not be.
+func (c *client) awaitServer(ctx context.Context, name string) (st upstream.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, restartTime)
+	defer cancel()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		list, _, err := c.servers(ctx)
+		if err != nil {
+			return st, err
+		}
+		i := slices.IndexFunc(list.Servers, func(st upstream.Status) bool { return st.Name == name })
+		if i < 0 {
+			return st, fmt.Errorf("there is no server %q any more", name)
+		}
+		if st = list.Servers[i]; st.State == upstream.Connected || st.State.Down() {
+			return st, nil
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return st, nil
+		}
+	}
 }
 
 func stateCell(st upstream.Status) cell {
@@ -112,7 +187,7 @@ func stateCell(st upstream.Status) cell {
 		c.colour = green
 	case st.State == upstream.Connected:
 		c.text, c.colour = "connected, stale", amber
-	case st.State == upstream.Failed:
+	case st.State.Down():
 		c.colour = red
 	}
 	return c

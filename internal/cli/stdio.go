@@ -38,20 +38,30 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 		return err
 	}
 	cfg, notes, err := c.load(nil)
-	if err != nil {
-		return err
-	}
 	in, stop := s.serving(ctx)
 	defer stop()
-	if c.Local {
+	switch {
+	case err != nil:
+		return c.broken(ctx, s, in, err)
+	case c.Local:
 		return c.local(ctx, s, in, cfg, notes)
 	}
-	return c.attach(ctx, s, in, cfg)
+	return c.attach(ctx, s, in, &finder{reach: &c.reach, cfg: cfg})
+}
+
+// broken serves a client although the config cannot be read: by a hub that runs
+// nevertheless, or else by telling what is wrong until it is mended.
+func (c *stdioCmd) broken(ctx context.Context, s std, in io.Reader, wrong error) error {
+	cfg := config.Default()
+	if cfg.Data = config.DataFolder(c.options(nil)); cfg.Data == "" {
+		return wrong
+	}
+	return c.attach(ctx, s, in, &finder{reach: &c.reach, cfg: &cfg, wrong: wrong})
 }
 
 // local serves a hub of this process.
 func (c *stdioCmd) local(ctx context.Context, s std, in io.Reader, cfg *config.Config, notes []config.Note) error {
-	h, err := openHub(s, modes{c.Quiet, c.Verbose}, cfg, notes, hub.Options{Temporary: true, Awaited: true})
+	h, err := openHub(s, modes{c.Quiet, c.Verbose}, cfg, notes, hub.Options{Temporary: true})
 	if err != nil {
 		return err
 	}
@@ -67,27 +77,29 @@ func (c *stdioCmd) sessionName() string {
 }
 
 // attach pumps between the client and a hub.
-func (c *stdioCmd) attach(ctx context.Context, s std, in io.Reader, cfg *config.Config) error {
+func (c *stdioCmd) attach(ctx context.Context, s std, in io.Reader, f *finder) error {
+	cfg := f.cfg
 	_, least := modes{c.Quiet, c.Verbose}.levels(cfg)
 	log, err := obs.Logger(s.err, least, cfg.Log.Format)
 	if err != nil {
 		return err
 	}
 	log = obs.Component(log, "attach")
-	f := &finder{reach: &c.reach, cfg: cfg, log: log, said: map[string]bool{}}
-	f.session = c.sessionName()
+	f.log, f.said, f.session = log, map[string]bool{}, c.sessionName()
 	opts := attach.Options{
 		Find: f.find, MessageBytes: cfg.Limits.MessageBytes, Depth: cfg.Limits.Depth,
 		Grace: lastAnswers, Patience: cfg.Attach.LaunchTimeout, Logger: log,
 	}
 	if c.Hub == "" {
 		opts.Folder = cfg.Data
-		if cfg.Attach.Launch {
+		if cfg.Attach.Launch && !c.Local {
 			opts.Launch = f.launch()
 		}
 	}
 	err = attach.Run(ctx, in, s.out, opts)
 	switch {
+	case f.wrong != nil && !f.found && ctx.Err() == nil:
+		return f.wrong
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, attach.ErrNoHub):
@@ -109,4 +121,6 @@ type finder struct {
 	session string
 	log     *slog.Logger
 	said    map[string]bool // what has been warned of
+	wrong   error           // why the config could not be read; nil: cfg is what it says
+	found   bool            // there was a hub
 }

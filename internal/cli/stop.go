@@ -17,27 +17,27 @@ type stopCmd struct {
 const stopTime = 30 * time.Second
 
 func (c *stopCmd) Run(ctx context.Context, s std) error {
-	cfg, _, err := c.load(nil)
+	data, err := c.folder()
 	if err != nil {
 		return err
 	}
-	note := noted(cfg.Data)
+	note := noted(data)
 	r := reach{files: c.files}
 	// Only what answers as the hub of this folder gets the signal: the process
 	// may have ended, and its number be another's.
-	answers, err := r.running(ctx, cfg.Data)
+	answers, err := r.running(ctx, data)
 	if err != nil {
 		return err
 	}
 	if answers == nil {
-		_, err := fmt.Fprintf(s.out, "no hub runs on %s\n", cfg.Data)
+		_, err := fmt.Fprintf(s.out, "no hub runs on %s\n", data)
 		return err
 	}
 	answers.close()
 	if err := syscall.Kill(note.Pid, syscall.SIGTERM); err != nil {
 		return failed(exitFailed, "Is it another user's?", "stop the hub, process %d: %w", note.Pid, err)
 	}
-	if err := c.await(ctx, cfg.Data, note); err != nil {
+	if err := c.await(ctx, data, note); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "stopped the hub at %s://%s, process %d\n", note.Scheme(), note.Address, note.Pid)

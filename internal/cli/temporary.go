@@ -48,7 +48,7 @@ func openTemporary(ctx context.Context, s std, cfg *config.Config, notes []confi
 			return nil, err
 		}
 	}
-	h, err := hub.Open(hub.Options{Config: cfg, Logger: log, Version: version(), Temporary: !o.keeps, Awaited: true})
+	h, err := hub.Open(hub.Options{Config: cfg, Logger: log, Version: version(), Temporary: !o.keeps})
 	if errors.Is(err, hub.ErrLocked) {
 		return nil, &failure{err: err, hint: "A hub is just starting or ending there, or another command uses the folder: try again. `stoa serve` serves many at once.", code: exitUnreachable}
 	}

@@ -37,7 +37,7 @@ func (c *client) troubles(ctx context.Context, s std, agent string) {
 	for _, st := range list.Servers {
 		switch {
 		case agent != "" && agent != st.Name:
-		case st.State == upstream.Failed:
+		case st.State.Down():
 			s.note("server %s is not reached: %s (see stoa servers)", st.Name, st.Error)
 		case st.State == upstream.Connecting:
 			s.note("server %s has not answered yet", st.Name)

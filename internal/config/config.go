@@ -166,6 +166,9 @@ type Server struct {
 	Breaker       Breaker
 	Idle          time.Duration // 0: never closed for being idle
 	Enabled       bool
+	// Wrong is why the server cannot be used; nil if it can. Only a tolerant
+	// Load returns such servers.
+	Wrong Problems
 }
 
 // InheritEnv says what a child process gets of the hub's environment besides

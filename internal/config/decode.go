@@ -33,9 +33,10 @@ func (r *report) problem(p Problem) {
 // decoder reads the tree of one file over the configuration so far.
 type decoder struct {
 	*report
-	src     *source
-	trace   *trace
-	lenient bool // variables that are not set are notes: the server is disabled
+	src      *source
+	trace    *trace
+	lenient  bool // variables that are not set are notes: the server is disabled
+	tolerant bool // Options.Tolerant
 }
 
 func (d *decoder) problem(at position, ptr, hint, format string, args ...any) {

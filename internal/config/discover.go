@@ -25,6 +25,10 @@ type Options struct {
 	Data     string                      // --data; wins over everything
 	TLSCert  string                      // --tls-cert; wins over everything
 	TLSKey   string                      // --tls-key; wins over everything
+	// Tolerant leaves what is wrong with one server in that server, as
+	// Server.Wrong: it is no problem of the others. One that cannot even be
+	// named is left out, with a note.
+	Tolerant bool
 }
 
 // names are the files looked for in a folder, the first found is taken.
@@ -54,6 +58,24 @@ func Load(o Options) (*Config, []Note, error) {
 		return nil, l.notes, l.problems
 	}
 	return &c, l.notes, nil
+}
+
+// DataFolder is the data folder that Load would find, also where something else
+// in the files is wrong; "" if it cannot be told.
+func DataFolder(o Options) string {
+	o.Files, o.EnvFiles = slices.Clone(o.Files), slices.Clone(o.EnvFiles)
+	if o.Env == nil {
+		o.Env = os.LookupEnv
+	}
+	l := loader{Options: o, env: environ{env: o.Env}}
+	for _, f := range slices.Backward(o.EnvFiles) {
+		l.env = l.env.with(readEnvFile(l.path(f), false, &l.report, 0))
+	}
+	c := Default()
+	c.trace = &trace{places: map[string]place{}}
+	l.files(&c)
+	l.settleData(&c)
+	return c.Data
 }
 
 // loader is one Load.
@@ -89,7 +111,7 @@ func (l *loader) files(c *Config) {
 		l.env = l.env.with(beside)
 		src := &source{name: path, workspace: workspace(path), rank: rank, env: shared.with(beside)}
 		if n := parse(src, data, &l.report); n != nil {
-			d := decoder{report: &l.report, src: src, trace: c.trace}
+			d := decoder{report: &l.report, src: src, trace: c.trace, tolerant: l.Tolerant}
 			d.decode(n, c)
 		}
 	}

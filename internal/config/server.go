@@ -140,16 +140,36 @@ func (n *node) without(names ...string) *node {
 
 // server reads one server; named is the node whose place its name has.
 func (d *decoder) server(title string, n, named *node, c *Config) {
-	if problem, hint := checkName(title); problem != "" {
+	before := len(d.problems)
+	s, usable := d.readServer(title, n, named, c)
+	if found := d.problems[before:]; d.tolerant && len(found) > 0 {
+		if !usable {
+			for _, p := range found {
+				d.notes = append(d.notes, Note{p.File, p.Line, p.Column, p.Pointer, "the server is left out: " + p.Text, p.Hint})
+			}
+		} else if s.Enabled {
+			s.Wrong = slices.Clone(found)
+		}
+		d.problems = d.problems[:before]
+	}
+	if usable {
+		c.Servers = append(c.Servers, s)
+	}
+}
+
+// readServer reads one server and reports whether there is room for it.
+func (d *decoder) readServer(title string, n, named *node, c *Config) (s Server, usable bool) {
+	problem, hint := checkName(title)
+	if problem != "" {
 		d.problem(named.key, n.ptr, hint, "%s", problem)
 	}
-	s := DefaultServer()
+	s = DefaultServer()
 	s.Name, s.Title = Slug(title), title
 	at := under("/servers", s.Name)
-	at = d.replace(at, s, n, named, c)
+	at, twice := d.replace(at, s, n, named, c)
 	d.trace.places[at] = place{src: d.src, at: named.key, ptr: n.ptr, holder: true}
 	if !d.want(n, object, "") {
-		return
+		return s, d.tolerant && problem == "" && !twice
 	}
 	before := len(d.problems)
 	d.lenient = isDisabled(n)
@@ -163,9 +183,10 @@ func (d *decoder) server(title string, n, named *node, c *Config) {
 	if len(c.Servers) == maxServers {
 		d.problem(named.key, n.ptr, "configure fewer", "there are more than %d servers", maxServers)
 	}
-	if len(c.Servers) <= maxServers {
-		c.Servers = append(c.Servers, s)
+	if d.tolerant && (problem != "" || twice) {
+		return s, false
 	}
+	return s, len(c.Servers) <= maxServers
 }
 
 // misspelt reports whether p is about a key that was meant to be command or url.
@@ -207,21 +228,21 @@ func (d *decoder) checkServer(s *Server, n *node, at string, found Problems) {
 
 // replace makes room for s where a server of its name is known: an earlier
 // file's is dropped, this file's own is a problem. It returns the path to
-// record s under.
-func (d *decoder) replace(at string, s Server, n, named *node, c *Config) string {
+// record s under, and whether the name is there twice.
+func (d *decoder) replace(at string, s Server, n, named *node, c *Config) (string, bool) {
 	i := slices.IndexFunc(c.Servers, func(o Server) bool { return o.Name == s.Name })
 	if i < 0 || s.Name == "" {
-		return at
+		return at, false
 	}
 	old, other := d.trace.places[at], c.Servers[i].Title
 	if old.src == d.src || other != s.Title {
 		d.problem(named.key, n.ptr, "rename one of them", "the server names %q and %q (%s:%d) are both %s", s.Title, other, old.src.name, old.at.line, s.Name)
-		return at + "'" // keep the first one's places
+		return at + "'", true // keep the first one's places
 	}
 	d.note(named.key, n.ptr, "", "the server %q replaces that of %s:%d", s.Title, old.src.name, old.at.line)
 	d.trace.forget(at)
 	c.Servers = slices.Delete(c.Servers, i, i+1)
-	return at
+	return at, false
 }
 
 func isDisabled(n *node) bool {

@@ -29,6 +29,7 @@ const (
 	ResourceNotFound  Kind = 30
 	UnknownAgent      Kind = 31
 	Unreachable       Kind = 32
+	Misconfigured     Kind = 33
 	QueueFull         Kind = 40
 	Timeout           Kind = 41
 	BreakerOpen       Kind = 42
@@ -78,6 +79,7 @@ var table = []Info{
 	{ResourceNotFound, "resource_not_found", -32002, -32602, 200, 400, false, false, "No upstream offers a resource with that URI.", "List the resources and templates and use one of them."},
 	{UnknownAgent, "unknown_agent", -32601, -32601, 404, 0, false, false, "There is no agent of that name at /mcps/{agent}/mcp.", "GET /mcps lists the agents."},
 	{Unreachable, "unreachable", -32603, -32603, 502, 0, true, false, "The agent or upstream cannot be reached.", "See `stoa servers` for its state and last error output."},
+	{Misconfigured, "misconfigured", -32603, -32603, 502, 0, false, false, "The server cannot be used as it is configured: a variable is not set, a setting is wrong, or its program is not installed.", "Have the hub's owner run `stoa doctor`, and correct what it names."},
 	{QueueFull, "queue_full", -32002, -31002, 200, 0, true, false, "The upstream's queue is at its capacity.", "Call again later."},
 	{Timeout, "timeout", -32003, -31003, 200, 0, false, false, "The upstream did not answer in time.", "Call again with less work, or raise timeoutMs of the upstream."},
 	{BreakerOpen, "breaker_open", -32000, -31004, 200, 0, true, false, "The upstream or tool failed so often that it is given a rest.", "Call again after the time in data.retryAfterMs."},

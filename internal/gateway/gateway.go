@@ -30,16 +30,12 @@ type Gateway struct {
 	tasks    *call.Tasks
 	sessions *session.Registry
 	audience mcp.Audience
-	patient  time.Time // until when lists wait for upstreams that are starting
 	stop     func()
 }
 
-// Open returns the face over what cat, pool and sessions hold. Close ends it. For
-// patience from now on, lists wait for upstreams that are still starting, since
-// a client that has just come with the hub would otherwise be told of nothing;
-// afterwards they wait for nobody.
-func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, tasks *call.Tasks, sessions *session.Registry, patience time.Duration) *Gateway {
-	g := &Gateway{cat: cat, pool: pool, door: door, tasks: tasks, sessions: sessions, patient: time.Now().Add(patience)}
+// Open returns the face over what cat, pool and sessions hold. Close ends it.
+func Open(cat *catalog.Catalog, pool *upstream.Pool, door *call.Door, tasks *call.Tasks, sessions *session.Registry) *Gateway {
+	g := &Gateway{cat: cat, pool: pool, door: door, tasks: tasks, sessions: sessions}
 	g.stop = cat.Watch(g.changed)
 	pool.Hear(g.heard)
 	sessions.Watch(g.sessionChanged)
@@ -123,11 +119,15 @@ const instructions = "Stoa offers the tools, prompts and resources of several MC
 func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 	text := instructions
 	for _, u := range g.pool.All() {
-		h := u.Known()
-		if h == nil || h.Instructions == "" || u.Unlisted() || !p.Server(u.Name()) || len(text) > 64<<10 {
+		if u.Unlisted() || !p.Server(u.Name()) || len(text) > 64<<10 {
 			continue
 		}
-		text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
+		if h := u.Known(); h != nil && h.Instructions != "" {
+			text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
+		}
+		if f := u.Failure(); f != nil {
+			text += fmt.Sprintf("\n\n## %s\nIt cannot be used now: %s. %s", u.Name(), strings.TrimSuffix(f.Msg, "."), f.Advice())
+		}
 	}
 	caps := json.RawMessage(`{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)
 	if req.Client.Era == mcp.Modern {
@@ -140,39 +140,34 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 }
 
 // ensure reads the catalogues of upstreams that are read only when asked for,
-// and gives the others a moment to start when the hub has just started.
+// and gives others a moment to start that were added just now and never read: a
+// client that has come with the hub would otherwise be told of nothing.
 func (g *Gateway) ensure(ctx context.Context, p party) {
-	var waiting []*upstream.Upstream
 	snap := g.cat.Now()
-	starting := time.Now().Before(g.patient)
-	for _, u := range g.pool.All() {
-		if snap.Of(u.Name()) == nil && !u.Unlisted() && p.Server(u.Name()) && (starting || u.Lazy()) {
-			waiting = append(waiting, u)
-		}
-	}
-	if len(waiting) == 0 {
-		return
-	}
-	until := g.patient
-	if !starting {
-		until = time.Now().Add(askedFor)
-	}
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
 	var wg sync.WaitGroup
-	for _, u := range waiting {
-		wg.Go(func() { u.Settle(ctx) })
+	for _, u := range g.pool.All() {
+		if snap.Of(u.Name()) != nil || u.Unlisted() || !p.Server(u.Name()) {
+			continue
+		}
+		most := u.Fresh()
+		if u.Lazy() {
+			most = lazyTime
+		}
+		if most > 0 {
+			wg.Go(func() { settle(ctx, u, most) })
+		}
 	}
 	wg.Wait()
 }
 
-// askedFor is how long a list waits for upstreams that are dialled only when
-// somebody asks for them, and a call for one that is being reached.
-const askedFor = 2 * time.Second
+const (
+	lazyTime  = 2 * time.Second // how long a list waits for an upstream that is dialled only when somebody asks for it
+	namedTime = 5 * time.Second // how long a call waits for the upstream that it names to be read for the first time
+)
 
 // settle waits for one upstream.
-func settle(ctx context.Context, u *upstream.Upstream) {
-	ctx, cancel := context.WithTimeout(ctx, askedFor)
+func settle(ctx context.Context, u *upstream.Upstream, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	u.Settle(ctx)
 }
@@ -234,12 +229,14 @@ func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string
 	}
 	if up := namedIn(name); up != "" {
 		if u := g.pool.Get(up); u != nil && !u.Unlisted() && g.cat.Now().Of(up) == nil && p.Server(up) {
-			settle(ctx, u) // whoever names it wants this one, also if it starts slowly
+			settle(ctx, u, namedTime) // whoever names it wants this one, also if it starts slowly
 			if it, err := g.cat.Now().Find(k, name, p.Sight()); err == nil {
 				return it, nil
 			}
-			st := u.Status()
-			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s", strings.TrimSpace(string(st.State)+" "+st.Error))
+			if err := u.Failure(); err != nil {
+				return nil, err
+			}
+			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s", u.Status().State)
 		}
 	}
 	return nil, err

@@ -122,7 +122,7 @@ func apiStatus(f *fault.Error) int {
 		return http.StatusRequestEntityTooLarge
 	case fault.Limit:
 		return http.StatusTooManyRequests
-	case fault.Unreachable, fault.UpstreamLost:
+	case fault.Unreachable, fault.Misconfigured, fault.UpstreamLost:
 		return http.StatusBadGateway
 	case fault.Timeout:
 		return http.StatusGatewayTimeout

@@ -113,7 +113,7 @@ func (h *Hub) findTool(tool string) (upstream, ref string, ok bool) {
 // degraded names the upstreams that who could use if they worked.
 func (h *Hub) degraded(who *auth.Principal) (names []string) {
 	for _, s := range h.listed(who) {
-		if s.State == upstream.Failed {
+		if s.State.Down() {
 			names = append(names, s.Name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -48,9 +49,9 @@ type Options struct {
 	// Temporary hubs have no data folder: they keep nothing, take no lock and
 	// tell nobody where they are.
 	Temporary bool
-	// Awaited hubs were started by a client, which waits for all that they
-	// offer.
-	Awaited bool
+	// Bind takes the addresses before anything is started, so that a hub that
+	// cannot have them disturbs nothing. Without it, Run does.
+	Bind bool
 	// Ready is called once, when the hub listens on all its addresses; nil
 	// means that nobody wants to know.
 	Ready func(addresses []string)
@@ -101,6 +102,7 @@ type Hub struct {
 	chat        chatHost
 	plans       plans
 	lists       catalogBook
+	last        lastLists
 	web         webDebug
 	environ     []string // Options.Environ
 	ready       readiness
@@ -118,6 +120,7 @@ type Hub struct {
 	built     built
 	off       map[string]bool // modules and servers that were switched off for the whole hub
 	addresses []string
+	bound     []net.Listener
 	closed    bool
 	wg        sync.WaitGroup
 	closers   []func() // what Close does, in the order of opening
@@ -162,6 +165,12 @@ func (h *Hub) openGround(opts Options) (err error) {
 			return err
 		}
 		h.tokens, h.signIns = v, v.signIns
+	}
+	if opts.Bind {
+		h.opened(h.unbind)
+		if err := h.bind(); err != nil {
+			return err
+		}
 	}
 	h.writeLogs()
 	h.opened(func() {
@@ -213,6 +222,9 @@ func (h *Hub) openDomain(Options) error {
 	if err := h.openPins(); err != nil {
 		return err
 	}
+	if err := h.openLastLists(); err != nil {
+		return err
+	}
 	if err := h.openModels(); err != nil {
 		return err
 	}
@@ -233,11 +245,7 @@ func (h *Hub) openDomain(Options) error {
 
 // openFaces opens what clients come to.
 func (h *Hub) openFaces(opts Options) error {
-	patience := time.Second
-	if opts.Awaited {
-		patience = 5 * time.Second
-	}
-	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions, patience)
+	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions)
 	h.router = router.Open(h.cat, h.pool, h.door, h.tasks)
 	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{
@@ -258,7 +266,9 @@ func (h *Hub) openFaces(opts Options) error {
 // begin starts what runs: the upstreams and the modules. Tasks that were under
 // way wait for Run.
 func (h *Hub) begin(Options) error {
-	for _, o := range h.options(h.cfg) {
+	servers := h.options(h.cfg)
+	h.recallLists(h.cfg, servers)
+	for _, o := range servers {
 		if _, err := h.pool.Add(o); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func (h *Hub) troubled(t obs.Trouble) {
 	case incident.Panic:
 		e.Severity, e.Error.Stack = incident.Critical, t.Stack
 	case incident.Upstream:
-		if t.Facts["state"] == string(upstream.Failed) {
+		if upstream.State(t.Facts["state"]).Down() {
 			e.Severity = incident.Failed
 		}
 	case incident.Module:
@@ -105,8 +105,11 @@ func kindOfTrouble(component string, t obs.Trouble) (errorType, code string) {
 func (h *Hub) upstreamState(t upstream.Transition) {
 	data := map[string]string{"state": string(t.To), "before": string(t.From)}
 	r := event.Record{Type: event.UpstreamState, Time: t.At, Upstream: t.Upstream, Data: data}
-	if t.To == upstream.Failed {
+	if t.To.Down() {
 		r.Level, r.Kind = event.Warning, fault.Unreachable.String()
+	}
+	if t.To == upstream.Misconfigured {
+		r.Kind = fault.Misconfigured.String()
 	}
 	if t.Err != nil {
 		data["error"] = h.logs.Hidden(t.Err.Error())

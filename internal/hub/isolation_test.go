@@ -147,9 +147,9 @@ func TestCallToUnreachableUpstreamSaysSo(t *testing.T) {
 		hubtest.Stdio("absent", peer.Spec{}, func(s *serverConfig) { s.Command = "/nonexistent/server" }))
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era})
-		for _, up := range []string{"nobody", "absent"} {
+		for up, kind := range map[string]string{"nobody": "unreachable", "absent": "misconfigured"} {
 			m := c.Tool(up+"__x", "")
-			if f := m.Fault(); f.Data.Kind != "unreachable" || !strings.Contains(f.Message, up) || f.Code != -32603 {
+			if f := m.Fault(); f.Data.Kind != kind || !strings.Contains(f.Message, up) || f.Code != -32603 {
 				t.Errorf("%s: a call to %s: %s", era, up, m.Raw)
 			}
 			a := h.Client(t, hubtest.ClientOptions{Face: "/mcps/" + up + "/mcp"}).Do(

@@ -136,6 +136,8 @@ func (h *Hub) planServers(p *changes, old, cfg *config.Config) error {
 		before := enabled(old, o.Name)
 		switch {
 		case before != nil && reflect.DeepEqual(before, enabled(cfg, o.Name)): // follows secrets to their values
+		case before != nil && len(before.Wrong) == 0 && o.Unusable != nil:
+			return enabled(cfg, o.Name).Wrong // one that works is not given up for one that cannot
 		case before != nil:
 			p.replace = append(p.replace, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "replaced"})
@@ -169,7 +171,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 	for i := range cfg.Servers {
 		if s := &cfg.Servers[i]; s.Enabled {
 			o := upstreamOptions(cfg, s, h.environ, log)
-			o.Sampling, o.Pins, o.Distrust = h.samplingOf(s), h.pinsOf(s), !s.Trust
+			o.Sampling, o.Pins, o.Distrust, o.Keep = h.samplingOf(s), h.pinsOf(s), !s.Trust, h.keepLists(s)
 			all = append(all, o)
 		}
 	}
@@ -190,6 +192,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 			return err
 		}
 	}
+	h.recallLists(cfg, p.add)
 	for _, o := range p.add {
 		if _, err := h.pool.Add(o); err != nil {
 			return err

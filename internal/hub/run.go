@@ -56,19 +56,14 @@ func (h *Hub) Run(ctx context.Context) error {
 func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 	var servers []*http.Server
 	var listeners []net.Listener
-	for _, addr := range h.cfg.Listen {
-		ln, err := net.Listen("tcp", addr)
-		var s *http.Server
-		if err == nil {
-			if s, err = h.server(ln); err != nil {
-				ln.Close()
-			}
-		}
+	if err := h.bind(); err != nil {
+		return nil, nil, err
+	}
+	for _, ln := range h.bound {
+		s, err := h.server(ln)
 		if err != nil {
-			for _, open := range listeners {
-				open.Close()
-			}
-			return nil, nil, fmt.Errorf("listen on %s: %w", addr, err)
+			h.unbind()
+			return nil, nil, fmt.Errorf("listen on %s: %w", ln.Addr(), err)
 		}
 		servers, listeners = append(servers, s), append(listeners, h.lobby.Listener(ln))
 		h.mu.Lock()
@@ -76,6 +71,29 @@ func (h *Hub) listen() ([]*http.Server, []net.Listener, error) {
 		h.mu.Unlock()
 	}
 	return servers, listeners, nil
+}
+
+// bind takes all addresses, or none. Who comes before the hub is ready waits.
+func (h *Hub) bind() error {
+	if h.bound != nil {
+		return nil
+	}
+	for _, addr := range h.cfg.Listen {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			h.unbind()
+			return fmt.Errorf("listen on %s: %w", addr, err)
+		}
+		h.bound = append(h.bound, ln)
+	}
+	return nil
+}
+
+func (h *Hub) unbind() {
+	for _, ln := range h.bound {
+		ln.Close()
+	}
+	h.bound = nil
 }
 
 // drain lets running requests end, then closes what is left.

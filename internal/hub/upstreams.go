@@ -1,10 +1,12 @@
 package hub
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,6 +23,30 @@ import (
 // inherited are the variables that every process gets.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR"}
 
+// unusable is what the config has wrong about a server; nil if nothing.
+func unusable(s *config.Server) error {
+	if len(s.Wrong) == 0 {
+		return nil
+	}
+	first := s.Wrong[0]
+	f := fault.New(fault.Misconfigured, s.Name, "%s", first.Text)
+	if len(s.Wrong) > 1 {
+		f.Msg += fmt.Sprintf("; and %d more", len(s.Wrong)-1)
+	}
+	f.Hint = upperFirst(first.Hint)
+	if first.File != "" {
+		f.Msg += fmt.Sprintf(" (%s, line %d)", filepath.Base(first.File), first.Line)
+	}
+	return f
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
 func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log *slog.Logger) upstream.Options {
 	o := upstream.Options{
 		Name: s.Name, Title: s.Title,
@@ -34,6 +60,10 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		Lazy:         !cfg.AutoDiscover,
 		MessageBytes: cfg.Limits.MessageBytes,
 		Logger:       log,
+	}
+	if o.Unusable = unusable(s); o.Unusable != nil {
+		o.Command, o.Args, o.URL = s.Command, nil, "" // what it says is not to be used
+		return o
 	}
 	override(&o, s.Tools.Override)
 	o.Handling = func(tool string) catalog.Handling {
@@ -104,7 +134,7 @@ func override(o *upstream.Options, tools map[string]config.Override) {
 func socketAgent(o upstream.Options) upstream.Options {
 	a, err := bridge.NewAgent(bridge.AgentOptions{Name: o.Title, URL: o.URL, Header: o.Header, TLS: o.TLS, Timeout: o.Timeout, Max: o.MaxTimeout})
 	if err != nil {
-		o.Unusable = fault.New(fault.Unreachable, o.Name, "%v", err)
+		o.Unusable = fault.New(fault.Misconfigured, o.Name, "%v", err)
 		return o
 	}
 	o.URL, o.Header, o.TLS = "", nil, nil

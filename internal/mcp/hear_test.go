@@ -25,6 +25,7 @@ type sessionServer struct {
 	get   func(n int, w http.ResponseWriter, r *http.Request)
 	post  func(w http.ResponseWriter, r *http.Request, body string)
 	reply chan string // answers of the connection to the server's requests
+	lost  bool        // it does not know the session any more
 }
 
 func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +38,10 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(body, `"initialize"`):
 		w.Header().Set("Mcp-Session-Id", "s1")
 		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}`)
+	case strings.Contains(body, `"id":"ping"`) && s.lost:
+		w.WriteHeader(http.StatusNotFound)
+	case strings.Contains(body, `"id":"ping"`):
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":"ping","result":{}}`)
 	case strings.Contains(body, `"method"`) && strings.Contains(body, `"id"`):
 		s.post(w, r, body)
 	case strings.Contains(body, `"id"`):
@@ -108,10 +113,10 @@ func TestHearLeavesOthersInPeace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
 		lost   bool
-	}{"no stream": {405, false}, "unknown session": {404, true}, "not a stream": {200, false}} {
+	}{"no stream": {405, false}, "nothing there": {404, false}, "unknown session": {404, true}, "unknown, by 400": {400, true}, "not a stream": {200, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &sessionServer{get: func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tc.status) }}
+				s := &sessionServer{lost: tc.lost, get: func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tc.status) }}
 				c, stop := hearing(t, s, ConnOptions{})
 				missed := 0
 				c.Hear(func(int) time.Duration { return time.Second }, func() { missed++ })

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +18,7 @@ import (
 
 // ErrSessionLost is wrapped by errors of calls that a legacy server refused
 // because it does not know the session any more. The call was not begun.
-var ErrSessionLost = fmt.Errorf("%w: the server does not know the session", ErrNotSent)
+var ErrSessionLost = fmt.Errorf("%w: the server does not know the session any more", ErrNotSent)
 
 // HTTPConn is a connection to a server over streamable HTTP.
 type HTTPConn struct {
@@ -235,14 +234,8 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 		}
 	}
 	ct := resp.Header.Get("Content-Type")
-	switch {
-	case resp.StatusCode == http.StatusOK && strings.HasPrefix(ct, "text/event-stream"):
+	if resp.StatusCode == http.StatusOK && strings.HasPrefix(ct, "text/event-stream") {
 		return c.events(resp.Body, p)
-	case resp.StatusCode == http.StatusNotFound && c.Era() == Legacy && c.session.Load() != nil:
-		if c.forgotten(p) {
-			c.shut(ErrSessionLost)
-			return Response{}, ErrSessionLost
-		}
 	}
 	buf := newBuffer()
 	long, err := buf.fill(resp.Body, resp.ContentLength, c.flight.opts.MessageBytes)
@@ -253,6 +246,10 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 	case err != nil:
 		buf.free()
 		return Response{}, fmt.Errorf("%w: read the answer: %w", ErrLost, err)
+	}
+	if err := c.forgotten(p.ctx, resp.StatusCode, buf.b); err != nil {
+		buf.free()
+		return Response{}, err
 	}
 	var m wire.Message
 	if err := m.Scan(buf.b, wire.FromUpstream); err != nil || !m.IsResponse() {
@@ -266,16 +263,53 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 	return Response{Result: m.Result, Error: m.Error, buf: buf}, nil
 }
 
-// forgotten says whether 404 in answer to p means that the server does not know
-// the session. For a method of the protocol it does; one that is not may be
-// what the server does not know, so another is asked.
-func (c *HTTPConn) forgotten(p *pending) bool {
-	if Standard(p.o.Method) {
-		return true
+// forgotten finds out whether a legacy server refused a request because it does
+// not know the session; then the connection has ended and the error says so.
+// Servers say it by 404 or by 400, which may as well be about the request, so
+// the session is asked for by something that nothing can be wrong with.
+func (c *HTTPConn) forgotten(ctx context.Context, status int, body []byte) error {
+	if !refusesSession(status) || c.Era() != Legacy || c.session.Load() == nil {
+		return nil
 	}
-	resp, err := c.Call(p.ctx, &Outgoing{Method: "ping"})
-	resp.Release()
-	return errors.Is(err, ErrSessionLost)
+	if err := c.flight.failure(); err != nil {
+		return err // another request has found out
+	}
+	again, err := c.ping(ctx)
+	if err == nil && !refusesSession(again) {
+		return nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil // nobody waits for the answer
+	}
+	lost := fmt.Errorf("%w (HTTP %d%s)", ErrSessionLost, status, saidIn(body))
+	c.shut(lost)
+	return lost
+}
+
+// refusesSession reports whether servers answer so where they do not know a
+// session.
+func refusesSession(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusBadRequest
+}
+
+// ping asks on the session and returns the status of the answer. What it says
+// besides does not matter.
+func (c *HTTPConn) ping(ctx context.Context) (status int, err error) {
+	frame := wire.AppendRequest(nil, []byte(`"ping"`), "ping", nil)
+	resp, err := c.post(ctx, &sentBody{b: frame}, c.headers(nil, "ping"))
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, nil
+}
+
+// saidIn is what a refusal says for people, as the end of a sentence.
+func saidIn(body []byte) string {
+	if text, ok := wire.String(wire.Get(wire.Get(body, "error"), "message")); ok && text != "" {
+		return fmt.Sprintf(": %.200s", text)
+	}
+	return ""
 }
 
 // StatusError is an HTTP answer that carries no JSON-RPC response.

@@ -33,6 +33,7 @@ type scripted struct {
 	cut     bool // the connection ends without the end of the answer
 	header  http.Header
 	elsewhe func() // called when a redirect was followed
+	lost    bool   // the session is not known any more
 }
 
 func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,6 +49,10 @@ func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !bytes.Contains(body, []byte(`"id"`)) || r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if bytes.Contains(body, []byte(`"id":"ping"`)) && !s.lost {
+		io.WriteString(w, `{"jsonrpc":"2.0","id":"ping","result":{}}`)
 		return
 	}
 	for k, v := range s.header {
@@ -103,24 +108,28 @@ func TestHTTPConnAnswers(t *testing.T) {
 		err    func(error) bool
 		notes  []string
 	}{
-		"json":                        {answer: scripted{status: 200, typ: jsonAnswer, body: ok}, result: `{"ok":true}`},
-		"json, bytes kept":            {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,"result":{ "n":12345678901234567890, "d":1,"d":2 }}`}, result: `{ "n":12345678901234567890, "d":1,"d":2 }`},
-		"json, id as a string":        {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":"2","result":{}}`}, result: `{}`},
-		"json, wrong id":              {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":3,"result":{}}`}, err: isLost},
-		"json, no id":                 {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`}, err: isLost},
-		"json, error with status":     {answer: scripted{status: 400, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"?"}}`}, failed: `{"code":-32602,"message":"?"}`},
-		"json, over the limit":        {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,"result":"` + strings.Repeat("x", 3000) + `"}`}, err: ofKind(fault.Limit)},
-		"json, cut":                   {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,`, cut: true}, err: isLost},
-		"json, half":                  {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,`}, err: isStatus(200)},
-		"json, a notification":        {answer: scripted{status: 200, typ: jsonAnswer, body: fmt.Sprintf(progress, 1)}, err: isStatus(200)},
-		"no content":                  {answer: scripted{status: 202}, err: isStatus(202)},
-		"html":                        {answer: scripted{status: 200, typ: "text/html", body: "<html>"}, err: isStatus(200)},
-		"401":                         {answer: scripted{status: 401, typ: "text/plain", body: "who?"}, err: isStatus(401)},
-		"403":                         {answer: scripted{status: 403}, err: isStatus(403)},
-		"500":                         {answer: scripted{status: 500, typ: jsonAnswer, body: `{"oops":1}`}, err: isStatus(500)},
-		"502":                         {answer: scripted{status: 502, typ: "text/html", body: "<html>bad gateway"}, err: isStatus(502)},
-		"redirect":                    {answer: scripted{status: 307, header: http.Header{"Location": {"/elsewhere"}}}, err: isStatus(307)},
-		"404 of a session":            {answer: scripted{status: 404}, err: func(err error) bool { return errors.Is(err, ErrSessionLost) && isNotSent(err) }},
+		"json":                    {answer: scripted{status: 200, typ: jsonAnswer, body: ok}, result: `{"ok":true}`},
+		"json, bytes kept":        {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,"result":{ "n":12345678901234567890, "d":1,"d":2 }}`}, result: `{ "n":12345678901234567890, "d":1,"d":2 }`},
+		"json, id as a string":    {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":"2","result":{}}`}, result: `{}`},
+		"json, wrong id":          {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":3,"result":{}}`}, err: isLost},
+		"json, no id":             {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`}, err: isLost},
+		"json, error with status": {answer: scripted{status: 400, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"?"}}`}, failed: `{"code":-32602,"message":"?"}`},
+		"json, over the limit":    {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,"result":"` + strings.Repeat("x", 3000) + `"}`}, err: ofKind(fault.Limit)},
+		"json, cut":               {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,`, cut: true}, err: isLost},
+		"json, half":              {answer: scripted{status: 200, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":2,`}, err: isStatus(200)},
+		"json, a notification":    {answer: scripted{status: 200, typ: jsonAnswer, body: fmt.Sprintf(progress, 1)}, err: isStatus(200)},
+		"no content":              {answer: scripted{status: 202}, err: isStatus(202)},
+		"html":                    {answer: scripted{status: 200, typ: "text/html", body: "<html>"}, err: isStatus(200)},
+		"401":                     {answer: scripted{status: 401, typ: "text/plain", body: "who?"}, err: isStatus(401)},
+		"403":                     {answer: scripted{status: 403}, err: isStatus(403)},
+		"500":                     {answer: scripted{status: 500, typ: jsonAnswer, body: `{"oops":1}`}, err: isStatus(500)},
+		"502":                     {answer: scripted{status: 502, typ: "text/html", body: "<html>bad gateway"}, err: isStatus(502)},
+		"redirect":                {answer: scripted{status: 307, header: http.Header{"Location": {"/elsewhere"}}}, err: isStatus(307)},
+		"404, session known":      {answer: scripted{status: 404}, err: isStatus(404)},
+		"400 of a session": {answer: scripted{status: 400, lost: true, typ: jsonAnswer, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`}, err: func(err error) bool {
+			return errors.Is(err, ErrSessionLost) && strings.Contains(err.Error(), "no session")
+		}},
+		"404 of a session":            {answer: scripted{status: 404, lost: true}, err: func(err error) bool { return errors.Is(err, ErrSessionLost) && isNotSent(err) }},
 		"events":                      {answer: scripted{status: 200, typ: sseAnswer, body: event(ok)}, result: `{"ok":true}`},
 		"events, with a charset":      {answer: scripted{status: 200, typ: "text/event-stream; charset=utf-8", body: event(ok)}, result: `{"ok":true}`},
 		"events, in order":            {answer: scripted{status: 200, typ: sseAnswer, body: event(fmt.Sprintf(progress, 1)) + event(fmt.Sprintf(progress, 2)) + event(ok) + event(fmt.Sprintf(progress, 3))}, result: `{"ok":true}`, notes: []string{`notifications/progress {"progressToken":"mine","progress":1}`, `notifications/progress {"progressToken":"mine","progress":2}`}},

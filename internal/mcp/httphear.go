@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/stoahub/stoa/internal/wire"
@@ -44,8 +43,7 @@ func (c *HTTPConn) hearOnce(at *place, onOpen func()) (opened, again bool) {
 	}
 	defer resp.Body.Close()
 	switch {
-	case resp.StatusCode == http.StatusNotFound && c.session.Load() != nil:
-		c.shut(ErrSessionLost)
+	case c.forgotten(c.ctx, resp.StatusCode, nil) != nil:
 		return false, false
 	case mayRecover(resp.StatusCode):
 		return false, true

@@ -216,7 +216,7 @@ func (s *httpStream) finish(resp Response, err error) {
 	if err != nil {
 		f := fault.Of(err)
 		object, result = f.Wire(s.modern), nil
-		if status = f.Status(s.modern); status >= 500 && !(s.agent && f.Kind == fault.Unreachable) {
+		if status = f.Status(s.modern); status >= 500 && !(s.agent && (f.Kind == fault.Unreachable || f.Kind == fault.Misconfigured)) {
 			status = http.StatusOK // the request is answered; only the router of an agent calls it a bad gateway
 		}
 	} else if object != nil && s.modern {

@@ -97,7 +97,7 @@ func (o PlanOptions) Tools() []Tool {
 			Description: "Tell how a run of the session stands, step by step.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{
 				"sessionId":{"type":"string","description":"The id of a run, or current for the last one of the session."},
-				"includeResults":{"type":"boolean"},"includeContext":{"type":"boolean"},` + sessionArg + `}}`},
+				"includeResults":{"type":"boolean"},"includeContext":{"type":"boolean"},"whole":{"type":"boolean","description":"Show long values whole."},` + sessionArg + `}}`},
 		Tool{Name: "plan_debug", Title: "Debug a run", Run: m.debug, Destructive: true,
 			Description: "Run a plan step by step: start, step, continue, run_to and pause move it; inspect shows what a step would be called with; set changes the result of a step or an input, in a fork of the run; skip and retry are about one step; fork does all again from a step on; compare tells in what two runs differ; stop ends the run.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{"plan":{"description":"A plan, or @name."},
@@ -140,6 +140,7 @@ type planArgs struct {
 	DryRun             bool
 	IncludeResults     bool
 	IncludeContext     bool
+	Whole              bool
 	Run                string
 	Breakpoints        []plan.Breakpoint
 	Action             string

@@ -107,7 +107,9 @@ func (m planModule) compare(ctx context.Context, req *mcp.Request, a planArgs, r
 
 // shown is where the run is, and what would come next.
 func (m planModule) shown(ctx context.Context, a planArgs, run *plan.Run, note string) (any, error) {
-	v, err := run.View(ctx, plan.Look{Results: true, Context: a.InspectVariables, Preview: previewBytes})
+	look := glance(false)
+	look.Context = a.InspectVariables
+	v, err := run.View(ctx, look)
 	if err != nil {
 		return nil, err
 	}

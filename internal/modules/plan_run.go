@@ -19,6 +19,15 @@ import (
 // previewBytes is how much of a result plan_status and plan_debug show.
 const previewBytes = 4 << 10
 
+// glance is how runs are looked at where the answer may be kept: what is too
+// long is not there cut off as if it were whole.
+func glance(whole bool) plan.Look {
+	if whole {
+		return plan.Look{Results: true}
+	}
+	return plan.Look{Results: true, Preview: previewBytes, Mark: true, Rest: "plan_status with whole: true gives all of it; in later calls, refer to it instead"}
+}
+
 // RunOptions are those of a run as they are said: what is left out is as usual.
 type RunOptions struct {
 	StopOnError *bool `json:"stopOnError"`
@@ -144,7 +153,9 @@ func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run)
 
 // ran tells what became of a run.
 func (m planModule) ran(ctx context.Context, run *plan.Run, minted bool) (any, error) {
-	v, err := run.View(ctx, plan.Look{Results: true, Preview: previewBytes})
+	look := glance(false)
+	look.Outputs = true // they are what the plan was run for
+	v, err := run.View(ctx, look)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +191,9 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	v, err := run.View(ctx, plan.Look{Results: a.IncludeResults, Context: a.IncludeContext, Preview: previewBytes})
+	look := glance(a.Whole)
+	look.Results, look.Context = a.IncludeResults, a.IncludeContext
+	v, err := run.View(ctx, look)
 	if err != nil {
 		return nil, err
 	}

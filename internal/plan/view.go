@@ -21,6 +21,21 @@ type View struct {
 	Settled bool                       `json:"settled"` // it is over, or paused with nothing under way
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"`
 	Context map[string]json.RawMessage `json:"context,omitempty"`
+	Cut     *CutView                   `json:"cut,omitempty"` // what is too long to be among those, with Look.Mark
+}
+
+// CutView is what a view leaves out.
+type CutView struct {
+	Outputs map[string]Cut `json:"outputs,omitempty"`
+	Context map[string]Cut `json:"context,omitempty"`
+	Results map[string]Cut `json:"results,omitempty"` // by step
+	Rest    string         `json:"rest"`              // how to get it
+}
+
+// Cut is the beginning of a value.
+type Cut struct {
+	Preview json.RawMessage `json:"preview"`
+	Bytes   int             `json:"bytes"` // of the value
 }
 
 // PauseView is where and why a run is paused.
@@ -56,6 +71,29 @@ type Look struct {
 	Context bool
 	Plan    bool
 	Preview int // bytes of a result or value; 0: all
+	// Mark is for answers that may be kept and referred to: what is longer than
+	// Preview is not shown in place of the value, but under Cut. Rest says there
+	// how to get all of it.
+	Mark    bool
+	Rest    string
+	Outputs bool // show those of the plan whole, whatever Preview says
+}
+
+// put puts a value into its place in the view, or a part of it there or under
+// cut.
+func (l Look) put(v *View, to map[string]json.RawMessage, cut func(*CutView) *map[string]Cut, name string, raw json.RawMessage) {
+	if !l.Mark || l.Preview <= 0 || len(raw) <= l.Preview {
+		to[name] = shown(raw, l.Preview)
+		return
+	}
+	if v.Cut == nil {
+		v.Cut = &CutView{Rest: l.Rest}
+	}
+	m := cut(v.Cut)
+	if *m == nil {
+		*m = map[string]Cut{}
+	}
+	(*m)[name] = Cut{shown(raw, l.Preview), len(raw)}
 }
 
 // View looks at a run.
@@ -68,7 +106,7 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 		}
 		v.Context = map[string]json.RawMessage{}
 		for name, raw := range vars {
-			v.Context[name] = shown(raw, look.Preview)
+			look.put(&v, v.Context, func(c *CutView) *map[string]Cut { return &c.Context }, name, raw)
 		}
 	}
 	r.mu.Lock()
@@ -94,16 +132,21 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 			if err != nil {
 				return v, err
 			}
-			sv.Result = shown(raw, look.Preview)
+			place := map[string]json.RawMessage{}
+			look.put(&v, place, func(c *CutView) *map[string]Cut { return &c.Results }, id, raw)
+			sv.Result = place[id]
 		}
 		v.Steps = append(v.Steps, sv)
 	}
 	if look.Step == "" && (s.Status == Finished || look.Results) {
 		v.Outputs = map[string]json.RawMessage{}
+		if look.Outputs {
+			look.Preview = 0
+		}
 		for name, text := range s.Created.Plan.Outputs {
 			ref, _ := session.ParseReference(text)
 			if raw, err := r.values(ctx, nil)(ref); err == nil && raw != nil {
-				v.Outputs[name] = shown(raw, look.Preview)
+				look.put(&v, v.Outputs, func(c *CutView) *map[string]Cut { return &c.Outputs }, name, raw)
 			}
 		}
 	}

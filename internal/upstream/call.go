@@ -81,15 +81,34 @@ func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 			return mcp.Response{}, err
 		}
 	}
+	began := time.Now()
 	resp, failed, err := u.try(ctx, o, c)
-	for n := 0; n < u.retries(c) && err != nil && u.again(ctx, err, c); n++ {
+	renewed := false
+	for n := 0; err != nil && u.again(ctx, err, c); {
+		switch {
+		case errors.Is(err, mcp.ErrSessionLost) && !renewed:
+			renewed = true // a new handshake cures it, and the call was not begun
+		case u.returning(ctx, c, began): // it was restarted, maybe
+		case n < u.retries(c):
+			n++
+		default:
+			return mcp.Response{}, u.ended(ctx, o, c, began, failed, err)
+		}
 		resp, failed, err = u.try(ctx, o, c)
 	}
-	u.judge(ctx, c, failed, err)
-	if err != nil {
-		return mcp.Response{}, u.fault(ctx, o, err)
+	if err := u.ended(ctx, o, c, began, failed, err); err != nil {
+		return mcp.Response{}, err
 	}
 	return resp, nil
+}
+
+// ended judges how a request ended and says it to the client.
+func (u *Upstream) ended(ctx context.Context, o *mcp.Outgoing, c Call, began time.Time, failed bool, err error) error {
+	u.judge(ctx, c, began, failed, err)
+	if err != nil {
+		return u.fault(ctx, o, err)
+	}
+	return nil
 }
 
 // allowed asks the breakers.
@@ -185,6 +204,7 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 		}
 	}
 	if err != nil {
+		u.missed(l, err)
 		return resp, false, refused(o.Method, err)
 	}
 	if u.away.Load() {
@@ -203,7 +223,7 @@ func (l *link) release() {
 }
 
 // judge tells the breakers how a request went.
-func (u *Upstream) judge(ctx context.Context, c Call, failed bool, err error) {
+func (u *Upstream) judge(ctx context.Context, c Call, began time.Time, failed bool, err error) {
 	if err != nil && ctx.Err() != nil {
 		return // the client went away: that says nothing of the upstream
 	}
@@ -216,11 +236,13 @@ func (u *Upstream) judge(ctx context.Context, c Call, failed bool, err error) {
 		u.breaker.Success() // it can be reached
 	case fault.Is(err, fault.Limit) || fault.Is(err, fault.MissingCapability) || fault.Is(err, fault.Cancelled):
 		// Our own bounds, or what the client would not answer.
-	case !errors.Is(err, mcp.ErrNotSent) && !fault.Is(err, fault.Unreachable):
+	case !errors.Is(err, mcp.ErrNotSent) && !fault.Is(err, fault.Unreachable) && !fault.Is(err, fault.Misconfigured):
 		// One that cannot be dialled is given rests by its back-off, which
 		// ends as soon as it can be; this is for those that take calls and
 		// lose them.
-		u.breaker.Failure()
+		if !errors.Is(err, mcp.ErrLost) || u.losses.counts(began) {
+			u.breaker.Failure()
+		}
 	}
 	if c.Tool == "" {
 		return

@@ -81,9 +81,6 @@ func closeConn(conn mcp.Conn, proc *process) {
 
 // raw opens a transport without a handshake.
 func (u *Upstream) raw() (mcp.Conn, *process, error) {
-	if u.opts.Unusable != nil {
-		return nil, nil, u.opts.Unusable
-	}
 	opts := mcp.ConnOptions{
 		MessageBytes: u.opts.MessageBytes,
 		Note:         u.note,
@@ -209,10 +206,7 @@ func (u *Upstream) explain(err error, proc *process) error {
 	if proc != nil {
 		select {
 		case <-proc.exited:
-			if proc.err != nil {
-				return fmt.Errorf("the process ended (%w)", proc.err)
-			}
-			return errors.New("the process ended with status 0")
+			return u.endedBy(proc.err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

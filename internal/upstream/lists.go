@@ -18,6 +18,9 @@ const settle = 20 * time.Millisecond
 
 // run keeps the upstream connected, if it is to be, and its lists current.
 func (u *Upstream) run() {
+	if u.opts.Unusable != nil {
+		return // only another config helps
+	}
 	if !u.opts.Lazy {
 		u.wake()
 	}
@@ -79,23 +82,14 @@ func (u *Upstream) refresh() {
 	}
 	defer u.settle.Do(func() { close(u.settled) })
 	err = u.load(u.ctx, l, dirty)
+	u.listed(l, err)
 	if err == nil {
 		u.mu.Lock()
 		u.relist.Reset()
-		if u.away.Swap(false) && u.links[l.key] == l {
-			u.failed = nil
-			u.setState(Connected, nil)
-		}
 		u.mu.Unlock()
 	} else if u.ctx.Err() == nil {
 		u.health("lists", "%v; what is offered is what it said last", err)
 		u.mu.Lock()
-		if u.links[l.key] == l && (errors.Is(err, mcp.ErrNotSent) || errors.Is(err, mcp.ErrLost)) {
-			// Over HTTP there is no connection whose end would tell.
-			u.away.Store(true)
-			u.failed = err
-			u.setState(Failed, err)
-		}
 		for k := range dirty {
 			u.dirty[k] = u.dirty[k] || dirty[k]
 		}
@@ -116,8 +110,39 @@ func (u *Upstream) Load(ctx context.Context) error {
 		return err
 	}
 	defer l.release()
-	return u.load(ctx, l, [4]bool{true, true, true, true})
+	err = u.load(ctx, l, [4]bool{true, true, true, true})
+	if ctx.Err() == nil {
+		u.listed(l, err)
+	}
+	return err
 }
+
+// listed sets the state by how lists were read on a connection.
+func (u *Upstream) listed(l *link, err error) {
+	known := u.cat.Now().Of(u.opts.Name)
+	gone := errors.Is(err, mcp.ErrNotSent) || errors.Is(err, mcp.ErrLost)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.links[l.key] != l || u.closed {
+		return
+	}
+	if err != nil && (gone || known == nil || known.Unconfirmed) {
+		// Over HTTP there is no connection whose end would tell.
+		u.away.Store(gone)
+		u.failed = err
+		u.setState(Failed, err)
+		return
+	}
+	u.away.Store(false)
+	u.failed = nil
+	u.setState(Connected, nil)
+}
+
+// Fresh is for how long it is still worth waiting for what the upstream offers:
+// one that was added recently may just be starting.
+func (u *Upstream) Fresh() time.Duration { return max(0, freshTime-time.Since(u.added)) }
+
+const freshTime = 5 * time.Second
 
 // Settle waits until the upstream's lists have been read once, or until it is
 // known that they cannot be now, or until ctx ends. One that is read only when
@@ -126,7 +151,7 @@ func (u *Upstream) Settle(ctx context.Context) {
 	if u.cat.Now().Of(u.opts.Name) != nil {
 		return
 	}
-	if u.opts.Lazy {
+	if u.opts.Lazy && u.opts.Unusable == nil {
 		_ = u.Load(ctx) // the status says why it could not be
 		return
 	}
@@ -135,6 +160,9 @@ func (u *Upstream) Settle(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// codeNoMethod is the JSON-RPC code of a method that the server does not have.
+const codeNoMethod = -32601
 
 var capabilityOf = [4]string{"tools", "prompts", "resources", "resources"}
 
@@ -170,8 +198,9 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		}
 		items, err := u.list(ctx, l, k, &next)
 		if err != nil {
-			if k == catalog.Template && ctx.Err() == nil {
-				continue // many servers have resources and no templates method
+			if r, ok := errors.AsType[*mcp.Rejected](err); ok && r.Code() == codeNoMethod {
+				next.Items[k], known = nil, true // it has nothing of the kind, whatever it announced
+				continue
 			}
 			bad = fmt.Errorf("%s: %w", k.Method(), err)
 			continue
@@ -184,7 +213,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 	if !known && bad != nil {
 		return bad // nothing is known of it, which is not the same as that it has nothing
 	}
-	next.Stale = bad != nil
+	next.Stale, next.Unconfirmed = bad != nil, false
 	if u.retired.Load() {
 		return bad // the name is another's now
 	}
@@ -202,6 +231,7 @@ func (u *Upstream) load(ctx context.Context, l *link, dirty [4]bool) (err error)
 		u.mu.Lock()
 		delete(u.notes, "lists")
 		u.mu.Unlock()
+		u.keep(l.key.era, &next)
 	}
 	return bad
 }
@@ -271,7 +301,12 @@ func (u *Upstream) parse(k catalog.Kind, array []byte, items []*catalog.Item) []
 		u.health("lists", "%s: %s is no array", k.Method(), k.Member())
 		return items
 	}
-	for _, raw := range elems {
+	return u.items(k, elems, items)
+}
+
+// items appends what definitions say.
+func (u *Upstream) items(k catalog.Kind, definitions [][]byte, items []*catalog.Item) []*catalog.Item {
+	for _, raw := range definitions {
 		it, err := catalog.Parse(k, u.opts.Name, raw)
 		if err != nil {
 			u.health("definition", "%v", err)

@@ -58,6 +58,8 @@ type Options struct {
 	Idle     time.Duration // close a connection that is unused for so long; 0 means never
 	Lazy     bool          // do nothing until asked
 	Sampling *Sampling     // answers where the server asks for a model; nil leaves that to the client of the call
+	Last     *Last         // what it offered when the hub ran before; nil for nothing
+	Keep     func(*Last)   // is given what it offers each time all of that was read; nil: nobody keeps it
 	Unusable error         // why it cannot be dialled at all; it is then shown, and fails, without being tried
 
 	MessageBytes int
@@ -133,4 +135,10 @@ const (
 	Connecting   State = "connecting"
 	Connected    State = "connected"
 	Failed       State = "error"
+	// Misconfigured servers cannot be used before somebody changes their config,
+	// or installs their program.
+	Misconfigured State = "misconfigured"
 )
+
+// Down reports whether the upstream was tried and cannot be used.
+func (s State) Down() bool { return s == Failed || s == Misconfigured }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -29,6 +30,17 @@ func (u *Upstream) Known() *mcp.Hello {
 		}
 	}
 	return nil
+}
+
+// Failure is why the upstream cannot be used; nil while it can, or is only being
+// reached.
+func (u *Upstream) Failure() *fault.Error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.failed == nil || !u.state.Down() && u.state != Connecting {
+		return nil
+	}
+	return u.unreachable(u.failed)
 }
 
 // WantLevel is SetLevel behind the caller's back, on the connections that are

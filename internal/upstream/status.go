@@ -37,6 +37,7 @@ type Status struct {
 	State       State     `json:"state"`
 	Since       time.Time `json:"since"`
 	Error       string    `json:"error,omitempty"`
+	Hint        string    `json:"hint,omitempty"` // what to do about Error
 	RetryInMs   int64     `json:"retryInMs,omitempty"`
 	Transport   string    `json:"transport"`
 	Unlisted    bool      `json:"unlisted,omitempty"` // served by itself only
@@ -81,8 +82,8 @@ func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	s.State, s.Since = u.state, u.since
 	// While it is tried again, it is still known why that is needed.
-	if (u.state == Failed || u.state == Connecting) && u.failed != nil {
-		s.Error = u.failed.Error()
+	if (u.state.Down() || u.state == Connecting) && u.failed != nil {
+		s.Error, s.Hint = u.failed.Error(), Advice(u.failed)
 		s.RetryInMs = max(0, time.Until(u.retryAt).Milliseconds())
 	}
 	s.LatencyMs = float64(u.latency.Microseconds()) / 1000
@@ -134,6 +135,12 @@ func (s *Status) catalogue(l *catalog.Lists) {
 func (u *Upstream) setState(s State, err error) {
 	if u.state != s {
 		u.since = time.Now()
+		switch {
+		case s == Connected:
+			u.leftAt = time.Time{}
+		case u.state == Connected:
+			u.leftAt = u.since
+		}
 		u.logState(s, err)
 		u.pool.onState(Transition{Upstream: u.opts.Name, From: u.state, To: s, Err: err, At: u.since})
 	}
@@ -146,7 +153,7 @@ func (u *Upstream) setState(s State, err error) {
 func (u *Upstream) logState(s State, err error) {
 	level := slog.LevelInfo
 	attrs := []any{"action", "connect", "upstream", u.opts.Name, "state", string(s)}
-	if s == Failed {
+	if s.Down() {
 		level = slog.LevelWarn
 		if err != nil {
 			attrs = append(attrs, "err", err)

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"sync"
@@ -34,7 +33,8 @@ type Upstream struct {
 	old       atomic.Bool   // over HTTP: the server has HTTP+SSE only
 	settled   chan struct{} // closed when the first attempt to read the lists is over
 	settle    sync.Once
-	away      atomic.Bool              // the lists could not be read for want of a connection
+	away      atomic.Bool // the lists could not be read for want of a connection
+	losses    losses
 	reload    chan struct{}            // a token asks the supervisor to load the lists in dirty
 	loading   chan struct{}            // holds a token while lists are read
 	retired   atomic.Bool              // another upstream may have its name: it only ends what runs
@@ -53,6 +53,8 @@ type Upstream struct {
 	spoken  catalog.Which  // lists of which the server said so
 	state   State
 	since   time.Time
+	added   time.Time
+	leftAt  time.Time         // when it was connected last; zero while it is, or never was
 	mourned string            // the failure that was told of last, since it was connected
 	notes   map[string]string // health items by code
 	latency time.Duration     // of the last handshake
@@ -82,7 +84,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 		reload: make(chan struct{}, 1), loading: make(chan struct{}, 1), settled: make(chan struct{}),
 		links: map[key]*link{}, dialing: map[key]*dialing{},
 		backoff: newBackoff(), deaths: newBackoff(), relist: newBackoff(),
-		state: Disconnected, since: time.Now(),
+		state: Disconnected, since: time.Now(), added: time.Now(),
 		notes: map[string]string{}, subs: map[string]int{},
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
@@ -94,6 +96,12 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	}
 	if opts.Era != 0 {
 		u.eras.Store(uint32(opts.Era))
+	}
+	if opts.Unusable != nil {
+		close(u.settled)
+		u.settle.Do(func() {})
+		u.failed = opts.Unusable
+		u.setState(Misconfigured, u.failed)
 	}
 	return u
 }
@@ -235,6 +243,9 @@ func (u *Upstream) mayDial() error {
 	if u.closed {
 		return u.unreachable(errors.New("it is being removed"))
 	}
+	if u.opts.Unusable != nil {
+		return u.unreachable(u.opts.Unusable)
+	}
 	if rest := time.Until(u.retryAt); u.failed != nil && u.backoff.Attempts() > 2 && rest > 0 {
 		f := u.unreachable(u.failed)
 		return f.With("retryAfterMs", rest.Milliseconds())
@@ -243,10 +254,16 @@ func (u *Upstream) mayDial() error {
 }
 
 func (u *Upstream) unreachable(cause error) *fault.Error {
-	if f, ok := errors.AsType[*fault.Error](cause); ok && (f.Kind == fault.Unreachable || f.Kind == fault.Limit) {
+	if f, ok := errors.AsType[*fault.Error](cause); ok && (f.Kind == fault.Unreachable || f.Kind == fault.Limit || f.Kind == fault.Misconfigured) {
 		return f
 	}
-	return fault.New(fault.Unreachable, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
+	kind := fault.Unreachable
+	if misconfigured(cause) {
+		kind = fault.Misconfigured
+	}
+	f := fault.New(kind, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
+	f.Hint = Advice(cause)
+	return f
 }
 
 // startDial begins a connection attempt. Called with mu held.
@@ -312,7 +329,9 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	u.failed = nil
 	u.away.Store(false)
 	u.backoff.Reset()
-	u.setState(Connected, nil)
+	if u.opts.Lazy || !u.primary(l) {
+		u.setState(Connected, nil) // else when its lists have been read
+	}
 	ctx, cancel := context.WithCancel(u.ctx)
 	l.stop = cancel
 	l.wg.Add(1) // while mu is held: whoever closes the link from now on waits until it is served
@@ -336,6 +355,10 @@ func (u *Upstream) dialFailed(k key, err error) {
 		}
 		return
 	}
+	down := Failed
+	if misconfigured(err) {
+		down = Misconfigured
+	}
 	u.retryAt = time.Now().Add(u.backoff.Next())
 	u.pool.unhealthy.Add(1)
 	if u.opts.Era == 0 && len(u.links) == 0 {
@@ -346,7 +369,7 @@ func (u *Upstream) dialFailed(k key, err error) {
 		u.opts.Logger.Info("upstream does not speak an era it named", "upstream", u.opts.Name, "era", k.era.String(), "err", rejected)
 	}
 	if len(u.links) == 0 && !u.closed {
-		u.setState(Failed, err)
+		u.setState(down, err)
 	}
 }
 
@@ -388,10 +411,7 @@ func (u *Upstream) explainLost(l *link, err error) error {
 	defer moment.Stop()
 	select {
 	case <-l.proc.exited:
-		if l.proc.err != nil {
-			return fmt.Errorf("the process ended (%w)", l.proc.err)
-		}
-		return errors.New("the process ended with status 0")
+		return u.endedBy(l.proc.err)
 	case <-moment.C:
 		return err
 	case <-u.ctx.Done():

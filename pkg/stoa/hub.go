@@ -38,7 +38,7 @@ func Open(ctx context.Context, c Config) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := hub.Open(hub.Options{Config: cfg, Logger: c.Logger, Temporary: true, Awaited: true})
+	inner, err := hub.Open(hub.Options{Config: cfg, Logger: c.Logger, Temporary: true})
 	if err != nil {
 		return nil, wrap(err)
 	}

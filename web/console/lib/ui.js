@@ -70,6 +70,7 @@ const kinds = /** @type {Record<string, string>} */ ({
   running: 'busy',
   working: 'busy',
   connecting: 'busy',
+  misconfigured: 'bad',
   starting: 'busy',
   retrying: 'busy',
   undoing: 'busy',

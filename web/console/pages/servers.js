@@ -9,7 +9,7 @@ import { Json } from '../lib/json.js';
 import { Diff } from '../lib/diff.js';
 import { plain } from '../lib/text.js';
 
-const states = ['disconnected', 'connecting', 'connected', 'error'];
+const states = ['disconnected', 'connecting', 'connected', 'error', 'misconfigured'];
 
 /** @param {{rest: string[]}} props */
 export function Servers({ rest }) {
@@ -74,7 +74,7 @@ function Server({ name }) {
       ${s.transport === 'local' ? null : html`<${Button} onClick=${restart} data-testid="restart">Restart<//>`} <${Link}
       to="tools" query=${{ upstream: name }}>Its tools<//></div></header>
     <${Trouble} error=${error} />${s.error ? html`<${Trouble}
-    error=${{ message: s.error, hint: s.retryInMs ? `The next attempt is in ${Math.ceil(s.retryInMs / 1000)} s.` : '' }}
+    error=${{ message: s.error, hint: [s.hint, attemptIn(s.retryInMs)].filter(Boolean).join(' ') }}
     />` : null}
     <${Machine} server=${s} /><${Before} name=${name} since=${s.since} />
     <${Facts} of=${[
@@ -132,6 +132,9 @@ function rested(s) {
     more = (s.openTools || 0) - names.length;
   return names.join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
+
+/** When a server is tried again. @param {number} ms */
+const attemptIn = (ms) => (ms ? `The next attempt is in ${Math.ceil(ms / 1000)} s.` : '');
 
 /** Which of its states a server is in. @param {{server: any}} props */
 function Machine({ server }) {

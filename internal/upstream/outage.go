@@ -1,0 +1,81 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/mcp"
+)
+
+// A server behind HTTP is restarted without a word: there is no connection whose
+// end would tell. Calls notice, and wait a moment for it to come back.
+
+const (
+	comeBack  = 5 * time.Second        // how long a server that was there may be away before calls fail
+	lookAgain = 100 * time.Millisecond // between attempts meanwhile
+)
+
+// missed takes note of how a call found the server.
+func (u *Upstream) missed(l *link, err error) {
+	if u.opts.URL == "" || !l.alive() || !errors.Is(err, mcp.ErrNotSent) && !errors.Is(err, mcp.ErrLost) {
+		return // a connection that ended is told of elsewhere
+	}
+	if u.away.Load() {
+		return // that is known
+	}
+	if errors.Is(err, mcp.ErrNotSent) {
+		u.mu.Lock()
+		if u.links[l.key] == l && !u.closed {
+			u.away.Store(true)
+			u.failed = err
+			u.setState(Failed, err)
+		}
+		u.mu.Unlock()
+	}
+	// Whether it is there, and has what it had, is found out by reading its lists.
+	if u.primary(l) && !u.retired.Load() {
+		u.markDirty(catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template)
+	}
+}
+
+// returning waits a little if the server was there not long ago, and reports
+// whether it is worth another attempt.
+func (u *Upstream) returning(ctx context.Context, c Call, began time.Time) bool {
+	if u.opts.URL == "" {
+		return false
+	}
+	u.mu.Lock()
+	left := u.leftAt
+	u.mu.Unlock()
+	most := comeBack
+	if d := u.opts.Timeout; d < most {
+		most = d
+	}
+	if c.Timeout > 0 && c.Timeout < most {
+		most = c.Timeout
+	}
+	if left.IsZero() || time.Since(left) > most || time.Since(began) > most {
+		return false
+	}
+	pause := time.NewTimer(lookAgain)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// losses counts how often the server lost calls. Those that ran side by side
+// when it went were lost once.
+type losses struct{ last atomic.Int64 }
+
+// counts reports whether the loss of a call that began then is a new one.
+func (l *losses) counts(began time.Time) bool {
+	last := l.last.Load()
+	return began.UnixNano() > last && l.last.CompareAndSwap(last, time.Now().UnixNano())
+}
