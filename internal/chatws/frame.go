@@ -216,7 +216,7 @@ func errorFrame(q request, f *fault.Error) []byte {
 		}
 	}
 	p["kind"], p["message"], p["hint"] = f.Kind.String(), f.Text(), f.Advice()
-	if f.Kind.Info().Retryable || f.Kind == fault.Limit {
+	if f.Retryable() || f.Kind == fault.Limit {
 		p["retryable"] = true
 	}
 	for name, v := range map[string]string{"frame": clip(q.Type), "key": q.Key, "id": q.ID} {

@@ -270,7 +270,7 @@ func TestDegradedHub(t *testing.T) {
 	}))
 	await.Until(t, "the server has failed", func() bool {
 		_, b := h.Get("/api/v1/servers")
-		return strings.Contains(string(b), `"state":"error"`)
+		return strings.Contains(string(b), `"state":"misconfigured"`)
 	})
 	s := dial(t, h, "")
 	_, f := s.until("status")

@@ -20,6 +20,9 @@ type Error struct {
 	Hint    string         // what to do next; empty means the Kind's own hint
 	Data    map[string]any // further members of error.data
 	Err     error          // the cause, for the log only
+	// Harmless says that repeating what was asked does no harm although the
+	// Kind does not: it was not begun, or bears repetition.
+	Harmless bool
 }
 
 // New returns a fault about subject with a formatted message.
@@ -68,6 +71,10 @@ func (e *Error) Advice() string {
 	return e.Kind.Info().Hint
 }
 
+// Retryable reports whether the same request may succeed later, and repeating it
+// does no harm.
+func (e *Error) Retryable() bool { return e.Harmless || e.Kind.Info().Retryable }
+
 // Wire renders e as the JSON-RPC error object for a client of the modern or
 // the legacy era.
 func (e *Error) Wire(modern bool) []byte {
@@ -94,7 +101,7 @@ func (e *Error) data() map[string]any {
 	}
 	d["kind"] = e.Kind.String()
 	d["hint"] = e.Advice()
-	if e.Kind.Info().Retryable {
+	if e.Retryable() {
 		d["retryable"] = true
 	}
 	return d

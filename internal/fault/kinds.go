@@ -50,7 +50,7 @@ type Info struct {
 	Modern    int    // JSON-RPC code told to a modern client
 	HTTP      int    // status where the error answers an HTTP request; 200 unless the protocol says otherwise
 	ModernOwn int    // HTTP status on the modern era where it differs, else 0
-	Retryable bool   // the same request may succeed later, unchanged
+	Retryable bool   // the same request may succeed later, unchanged, and repeating it does no harm; a fault may say so where its Kind does not
 	Model     bool   // a model can repair it: on tools/call of a merged face it becomes an isError result
 	Meaning   string // one sentence for the manual
 	Hint      string // what to do, used where the error has no hint of its own
@@ -86,7 +86,7 @@ var table = []Info{
 	{UpstreamLost, "upstream_lost", -32000, -31005, 200, 0, false, false, "The connection to the upstream ended during the call; whether the call took effect is not known.", "Check before repeating the call."},
 	{Loop, "loop", -32000, -31006, 200, 0, false, false, "Calls between agents are nested too deeply.", "Break the circle of agents that call each other."},
 	{ContinuationLost, "continuation_lost", -32000, -31007, 200, 0, false, false, "The call that this input belongs to is gone.", "Start the call again."},
-	{Cancelled, "cancelled", -32000, -31008, 200, 0, true, false, "The call was cancelled before it ended.", "Call again if the result is still wanted."},
+	{Cancelled, "cancelled", -32000, -31008, 200, 0, false, false, "The call was cancelled before it ended. Unless data.retryable says that it was not begun, it may have taken effect.", "Check whether it took effect before repeating the call."},
 	{Storage, "storage", -32000, -31009, 200, 0, true, false, "The store cannot read or acknowledge a write now: its disk is full or fails, or its cluster has lost its majority. Nothing that was acknowledged is lost.", "Give the disk room or bring the cluster back, then call again; the store recovers by itself."},
 	{OutcomeUnknown, "outcome_unknown", -32000, -31013, 200, 0, false, false, "The hub ended while the tool was at work for a task, and the tool is not said to bear repetition; whether the call took effect is not known.", "Check before repeating the call."},
 	{Internal, "internal", -32603, -32603, 500, 0, false, false, "The hub broke a promise of its own.", "Report it with the log lines around it."},

@@ -217,7 +217,7 @@ func (r *result) kind() string {
 func outcome(resp mcp.Response, err error) result {
 	if err != nil {
 		f := fault.Of(err)
-		out := result{failure: failure(err), again: f.Kind.Info().Retryable && f.Kind != fault.Cancelled}
+		out := result{failure: failure(err), again: f.Retryable() && f.Kind != fault.Cancelled}
 		switch f.Kind {
 		case fault.Timeout, fault.UpstreamLost, fault.OutcomeUnknown:
 			out.unknown = true

@@ -145,7 +145,8 @@ func (q *Queue) Enter(ctx context.Context, t Ticket) (*Slot, error) {
 // Await is Enter with bounded patience and with errors for callers: queue_full
 // with how the queue stands, or timeout, both about subject.
 func (q *Queue) Await(ctx context.Context, subject string, patience time.Duration, t Ticket) (*Slot, error) {
-	wait, cancel := context.WithTimeoutCause(ctx, patience, fault.New(fault.Timeout, subject, "waited %v in the queue", patience))
+	wait, cancel := context.WithTimeoutCause(ctx, patience, &fault.Error{Kind: fault.Timeout, Subject: subject, Msg: fmt.Sprintf("waited %v in the queue, and was not begun", patience), Harmless: true,
+		Hint: "Call again later, or have queue.timeoutMs or queue.concurrency of the server raised."})
 	defer cancel()
 	slot, err := q.Enter(wait, t)
 	if errors.Is(err, ErrFull) {

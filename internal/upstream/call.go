@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ func (u *Upstream) once(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 	}
 	if u.queue != nil && c.Tool != "" {
 		slot, err := u.enqueue(ctx, o, c.Ticket)
+		if err != nil && ctx.Err() != nil {
+			err = &fault.Error{Kind: fault.Cancelled, Subject: u.opts.Name, Msg: "the call was cancelled while it waited in the queue, and was not begun", Hint: "Call again if the result is still wanted.", Err: err, Harmless: true}
+		}
 		if err != nil {
 			return mcp.Response{}, err
 		}
@@ -105,10 +109,20 @@ func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 // ended judges how a request ended and says it to the client.
 func (u *Upstream) ended(ctx context.Context, o *mcp.Outgoing, c Call, began time.Time, failed bool, err error) error {
 	u.judge(ctx, c, began, failed, err)
-	if err != nil {
-		return u.fault(ctx, o, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	told := u.fault(ctx, o, err)
+	switch fault.Of(told).Kind {
+	case fault.Cancelled, fault.Timeout, fault.UpstreamLost:
+		if c.Repeat || errors.Is(err, mcp.ErrNotSent) {
+			harmless := *fault.Of(told)
+			harmless.Harmless = true
+			harmless.Hint = cmp.Or(harmless.Hint, "Call again if the result is still wanted.")
+			return &harmless
+		}
+	}
+	return told
 }
 
 // allowed asks the breakers.
@@ -310,8 +324,10 @@ func (u *Upstream) fault(ctx context.Context, o *mcp.Outgoing, err error) error 
 		return err
 	}
 	switch {
+	case ctx.Err() != nil && errors.Is(err, mcp.ErrNotSent):
+		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled before it was sent").Because(err)
 	case ctx.Err() != nil:
-		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled").Because(err)
+		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled while it was at work; whether it took effect is not known").Because(err)
 	case errors.Is(err, mcp.ErrNotSent):
 		return u.unreachable(err)
 	case errors.Is(err, mcp.ErrLost):

@@ -20,7 +20,7 @@ type Error struct {
 	Kind      string          // a name from docs/errors.md, such as "unreachable" or "timeout", KindConfig or KindServer
 	Message   string          // what was wrong, and with what
 	Hint      string          // what to do; may be empty
-	Retryable bool            // the same call may succeed later, unchanged
+	Retryable bool            // the same call may succeed later, unchanged, and repeating it does no harm
 	Code      int             // KindServer: the JSON-RPC code
 	Data      json.RawMessage // KindServer: the error's data; nil if there is none
 	Problems  []Problem       // of a plan, if that is what is wrong
@@ -60,7 +60,7 @@ func wrap(err error) error {
 		return e
 	}
 	f := fault.Of(err)
-	e := &Error{Kind: f.Kind.String(), Message: f.Error(), Hint: f.Advice(), Retryable: f.Kind.Info().Retryable, cause: f.Err}
+	e := &Error{Kind: f.Kind.String(), Message: f.Error(), Hint: f.Advice(), Retryable: f.Retryable(), cause: f.Err}
 	if f.Kind == fault.Internal && f.Err != nil {
 		e.Message = f.Err.Error()
 	}

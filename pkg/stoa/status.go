@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/upstream"
 )
 
 // State is where the connection to a server stands.
@@ -16,6 +17,15 @@ const (
 	StateConnected    State = "connected"
 	StateError        State = "error" // it could not be reached, and is tried again
 )
+
+// stateOf is a state as the library tells it: a server that cannot be used as it
+// is configured could not be reached, and the error says why.
+func stateOf(s upstream.State) State {
+	if s.Down() {
+		return StateError
+	}
+	return State(s)
+}
 
 // ServerStatus is how a server does.
 type ServerStatus struct {
@@ -37,7 +47,7 @@ func (h *Hub) Servers() []ServerStatus {
 	var out []ServerStatus
 	for _, s := range h.hub.Upstreams() {
 		one := ServerStatus{
-			Server: s.Name, State: State(s.State), Since: s.Since, Error: s.Error, Eras: s.Eras, Version: s.Version,
+			Server: s.Name, State: stateOf(s.State), Since: s.Since, Error: s.Error, Eras: s.Eras, Version: s.Version,
 			Latency: time.Duration(s.LatencyMs * float64(time.Millisecond)), Tools: s.Tools, Stale: s.Stale, Stderr: s.Stderr,
 		}
 		for _, w := range s.Health {
@@ -54,7 +64,7 @@ func (h *Hub) State(server string) State {
 	name := config.Slug(server)
 	for _, s := range h.hub.Upstreams() {
 		if s.Name == name {
-			return State(s.State)
+			return stateOf(s.State)
 		}
 	}
 	return StateDisconnected

@@ -126,7 +126,7 @@ func TestStates(t *testing.T) {
 	if err := h.Ping(t.Context(), "good"); err != nil {
 		t.Errorf("ping: %v", err)
 	}
-	if err := h.Ping(t.Context(), "bad"); kind(err) != "unreachable" {
+	if err := h.Ping(t.Context(), "bad"); kind(err) != "misconfigured" {
 		t.Errorf("ping of one that cannot be started: %v", err)
 	}
 	if err := h.Ping(t.Context(), "none"); kind(err) != "unknown_agent" {
