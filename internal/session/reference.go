@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -12,8 +14,9 @@ import (
 // maxName is the length of the longest name of a value.
 const maxName = 64
 
-// Reference is a string @[session:]name(.member|[index])* that stands for a
-// stored value or a part of one.
+// Reference is a string @[session:]name(.member|[index]|["any key"])* that
+// stands for a stored value or a part of one. An index below 0 counts from the
+// end.
 type Reference struct {
 	Session string // empty means the Session of the call
 	Name    string
@@ -23,7 +26,7 @@ type Reference struct {
 // Step goes from a value to one of its parts.
 type Step struct {
 	Member  string // of an object; for an index its digits where they are not as strconv writes them
-	Index   int    // of an array, from 0
+	Index   int    // of an array, from 0; below 0, from its end: -1 is the last
 	IsIndex bool
 }
 
@@ -52,6 +55,9 @@ func ParseReference(s string) (Reference, bool) {
 	for rest != "" {
 		step, n := parseStep(rest)
 		if n == 0 {
+			step, n = parseBracket(rest)
+		}
+		if n == 0 {
 			return Reference{}, false
 		}
 		r.Path, rest = append(r.Path, step), rest[n:]
@@ -64,15 +70,38 @@ func ParseReference(s string) (Reference, bool) {
 func parseStep(s string) (Step, int) {
 	switch s[0] {
 	case '.':
-		if n := span(s[1:], isNameByte); n > 0 {
+		if n := memberLength(s[1:]); n > 0 {
 			return Member(s[1 : 1+n]), 1 + n
 		}
 	case '[':
-		if n := span(s[1:], isDigit); n > 0 && 1+n < len(s) && s[1+n] == ']' {
-			return indexOf(s[1 : 1+n]), n + 2
+		sign := 0
+		if len(s) > 1 && s[1] == '-' {
+			sign = 1
+		}
+		n := span(s[1+sign:], isDigit)
+		if end := 1 + sign + n; n > 0 && end < len(s) && s[end] == ']' {
+			step := indexOf(s[1+sign : end])
+			if sign == 1 {
+				if n > 18 || step.Index == 0 || step.Member != "" {
+					return Step{}, 0 // no array is so long, and there is one way to write the others
+				}
+				step.Index = -step.Index
+			}
+			return step, end + 1
 		}
 	}
 	return Step{}, 0
+}
+
+// memberLength is the length of the member that begins s: letters and digits of
+// any script, underscores and hyphens.
+func memberLength(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError || r < utf8.RuneSelf && !isNameByte(byte(r)) || r >= utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // indexOf is the step to the element that digits name. No array is as long as
@@ -184,6 +213,40 @@ func parseBracket(s string) (Step, int) {
 		}
 	}
 	return Step{}, 0
+}
+
+// almost returns the name of the value that a string seems to refer to, although
+// it is no reference: what follows a name looks like a path, or is only space.
+func almost(s string) (ref Reference, why string) {
+	rest, ok := strings.CutPrefix(s, "@")
+	if !ok {
+		return Reference{}, ""
+	}
+	if n := span(rest, isSessionByte); n > 0 && n < len(rest) && rest[n] == ':' {
+		ref.Session, rest = rest[:n], rest[n+1:]
+	}
+	n := span(rest, isNameByte)
+	if n == 0 || n == len(rest) || n > maxName || !isNameStart(rest[0]) {
+		return Reference{}, ""
+	}
+	ref.Name, rest = rest[:n], rest[n:]
+	for rest != "" {
+		step, n := parseStep(rest)
+		if n == 0 {
+			step, n = parseBracket(rest)
+		}
+		if n == 0 {
+			break
+		}
+		ref.Path, rest = append(ref.Path, step), rest[n:]
+	}
+	switch {
+	case strings.TrimSpace(rest) == "":
+		return ref, "there is space after it"
+	case rest[0] == '.' || rest[0] == '[':
+		return ref, "it cannot be read at " + strconv.Quote(clip(rest, 40))
+	}
+	return Reference{}, ""
 }
 
 // ValidName says whether a value may have that name, and if not, what is

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -24,15 +25,56 @@ func Dig(data []byte, path []Step) ([]byte, error) {
 	if len(path) == 0 {
 		return bytes.TrimSpace(data), nil
 	}
+	for i, s := range path {
+		if s.IsIndex && s.Index < 0 {
+			return digFromEnd(data, path, i)
+		}
+	}
 	d := digger{path: path}
 	if err := wire.Walk(data, d.enter, d.leave); err != nil {
 		return nil, fault.New(fault.Internal, "", "the stored value is not JSON").Because(err)
 	}
 	part := data[d.start:d.end]
 	if d.found < len(path) {
+		if inner := jsonIn(part); inner != nil {
+			return Dig(inner, path[d.found:])
+		}
 		return nil, missing(part, path, d.found)
 	}
 	return part, nil
+}
+
+// digFromEnd is Dig where the step i counts from the end of an array.
+func digFromEnd(data []byte, path []Step, i int) ([]byte, error) {
+	part, err := Dig(data, path[:i])
+	if err != nil {
+		return nil, err
+	}
+	if inner := jsonIn(part); inner != nil {
+		part = inner
+	}
+	if part[0] != '[' {
+		return nil, missing(part, path, i)
+	}
+	at := lengthOf(part) + path[i].Index
+	if at < 0 {
+		return nil, missing(part, path, i)
+	}
+	return Dig(part, append([]Step{At(at)}, path[i+1:]...))
+}
+
+// jsonIn is the object or array that a text holds; nil if it holds none. Many
+// servers answer with JSON in a text.
+func jsonIn(part []byte) []byte {
+	if part[0] != '"' {
+		return nil
+	}
+	text, ok := wire.String(part)
+	inner := bytes.TrimSpace([]byte(text))
+	if !ok || len(inner) < 2 || inner[0] != '{' && inner[0] != '[' || !json.Valid(inner) {
+		return nil
+	}
+	return inner
 }
 
 // A digger goes down one path in one walk: found steps lie behind it, and

@@ -91,6 +91,12 @@ func (r *resolver) enter(n wire.Node) wire.Next {
 	}
 	s, _ := wire.String(raw)
 	ref, isRef, isEscape := active(s)
+	if !isRef && !isEscape && at > 0 {
+		r.suspect(s, n.Start)
+		if r.err != nil {
+			return wire.Stop
+		}
+	}
 	switch {
 	case isEscape && !r.unescape:
 	case isEscape:
@@ -106,6 +112,26 @@ func (r *resolver) enter(n wire.Node) wire.Next {
 		}
 	}
 	return wire.Into
+}
+
+// suspect refuses a string that was meant as a reference: it names a value that
+// exists, and goes on as a reference would, but cannot be read.
+func (r *resolver) suspect(s string, at int) {
+	ref, why := almost(s)
+	if why == "" || r.known[s] != nil {
+		return
+	}
+	ref.Path = nil
+	if _, err := r.value(ref); err != nil {
+		if err != ErrLiteral && !fault.Is(err, fault.BadReference) {
+			r.err = err
+		}
+		return // it names nothing, so it is text
+	}
+	r.bad = append(r.bad, badReference{s, at, &fault.Error{
+		Kind: fault.BadReference, Msg: "it names a value, but is no reference: " + why,
+		Hint: `Write members and indices as in @name.items[0].title, other keys as in @name["a key"], and nothing after that; @@name is the text @name.`,
+	}})
 }
 
 // leave widens the splice of a $ref to the object, if there was nothing else

@@ -46,7 +46,7 @@ func TestResolve(t *testing.T) {
 		{"not scanned again", `{"a":"@list","b":"@self"}`, `{"a":[1, {"x":"@text"}],"b":"@self"}`, 2},
 		{"repeated", `["@num","@num","@num"]`, `[1.50,1.50,1.50]`, 3},
 		{"keys stay", `{"@text":"@text","@@num":1,"$ref":"x"}`, `{"@text":"hello","@@num":1,"$ref":"x"}`, 1},
-		{"inside text stays", `{"a":"see @text","b":"@text ","c":"me@text","d":"@text!","e":"@","f":"@@","g":"@@ hello"}`, `{"a":"see @text","b":"@text ","c":"me@text","d":"@text!","e":"@","f":"@@","g":"@@ hello"}`, 0},
+		{"inside text stays", `{"a":"see @text","b":"@nobody ","c":"me@text","d":"@text!","e":"@","f":"@@","g":"@@ hello"}`, `{"a":"see @text","b":"@nobody ","c":"me@text","d":"@text!","e":"@","f":"@@","g":"@@ hello"}`, 0},
 		{"escapes", `["@@text","@@@text","@@@@missing.x[0]","@@s:a"]`, `["@text","@@text","@@@missing.x[0]","@s:a"]`, 0},
 		{"escaped characters count", `["\u0040text","@t\u0065xt","\u0040@text","@\u0040text","\u0040\u0040text"]`, `["hello","hello","@text","\u0040text","\u0040text"]`, 2},
 		{"object form", `{"a":{"$ref":"@num"},"b":[{ "$ref" : "@text" }]}`, `{"a":1.50,"b":["hello"]}`, 2},
@@ -336,6 +336,44 @@ func BenchmarkResolve(b *testing.B) {
 	for b.Loop() {
 		if _, used, err := Resolve(args, 8<<20, stored); err != nil || used != 3 {
 			b.Fatal(used, err)
+		}
+	}
+}
+
+// A path goes on in JSON that is text, as servers answer it; what was meant as a
+// reference and cannot be read is refused, and what names nothing is text.
+func TestResolveOdd(t *testing.T) {
+	stored := values(map[string]string{
+		"answer": `{"content":[{"text":"{\"items\":[{\"id\":7},{\"id\":8}]}"}]}`, "odd": `{"a key":1,"ünï":2,"list":[1,2,3]}`, "plain": `"[not json"`,
+	})
+	for in, want := range map[string]string{
+		`["@answer.content[0].text.items[1].id"]`:  `[8]`,
+		`["@answer.content[-1].text.items[-1]"]`:   `[{"id":8}]`,
+		`["@odd[\"a key\"]","@odd['a key']"]`:      `[1,1]`,
+		`["@odd.ünï","@odd.list[-1]"]`:             `[2,3]`,
+		`["@nobody.list[x]","@media (min-width)"]`: `["@nobody.list[x]","@media (min-width)"]`,
+	} {
+		if got, _, err := Resolve([]byte(in), 1<<20, stored); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", in, got, err)
+		}
+	}
+	for in, want := range map[string]string{
+		`["@odd "]`:            "there is space after it",
+		`["@odd.list[x]"]`:     `it cannot be read at "[x]"`,
+		`["@odd.list[-4]"]`:    "there is no [-4]: .list is an array of 3 elements",
+		`["@odd..x"]`:          `it cannot be read at "..x"`,
+		`["@plain.x"]`:         "which has no parts",
+		`["@odd[\"other\"]"]`:  "other",
+		`["@answer.content."]`: `it cannot be read at "."`,
+	} {
+		_, _, err := Resolve([]byte(in), 1<<20, stored)
+		f := fault.Of(err)
+		if err == nil || f.Kind != fault.BadReference || !strings.Contains(f.Msg, want) {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if faults, _ := f.Data["faults"].([]ReferenceFault); strings.Contains(f.Advice(), "listed") && (len(faults) == 0 || len(faults[0].Allowed) == 0) {
+			t.Errorf("%s: the hint speaks of a list, and there is none: %s", in, f.Advice())
 		}
 	}
 }
