@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -66,7 +67,8 @@ func openTab(t *testing.T, url string) tab {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start the browser: %v\n%s", err, output.String())
 	}
-	p.do(t, chromedp.Navigate(url))
+	// Else a browser that nobody looks at draws now and then only.
+	p.do(t, act(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}), chromedp.Navigate(url))
 	return p
 }
 

@@ -109,7 +109,6 @@ func TestConsoleAccess(t *testing.T) {
 		c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: source}))
 	}
 	// A page hears of the focus only where it has it, as the window in front has.
-	c.do(t, act(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	// Whoever shows Home can be asked; the call waits while the other pages are looked at.
 	c.until(t, "document.querySelector('[data-testid=up]')")
 	c.waiting(t, "/api/tools/shop__refund?session=work", `{"order":"A-1042","cents":1999}`)

@@ -226,16 +226,24 @@ func (c console) screens(t *testing.T, name string) {
 	c.settled(t)
 }
 
+// drawn waits until the page was drawn three times. A browser that has nothing new to show may draw nothing at all for a
+// long time, and then there is nothing to wait for.
+const drawn = `let left = 3;
+	await Promise.race([
+		new Promise((r) => { const next = () => (--left ? requestAnimationFrame(next) : r()); requestAnimationFrame(next); }),
+		new Promise((r) => setTimeout(r, 1000)),
+	])`
+
 // settled waits until the page has taken in that the window or the place in it is another; it may move, and who clicks
 // meanwhile misses.
 func (c console) settled(t *testing.T) {
 	t.Helper()
-	c.run(t, "await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(r))))")
+	c.run(t, drawn)
 }
 
 func (c console) shot(t *testing.T, path string) {
 	t.Helper()
-	c.run(t, "await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
+	c.run(t, drawn)
 	picture, err := chromedp.Run(c.ctx, chromedp.CaptureScreenshot())
 	if err == nil {
 		err = os.WriteFile(path, picture, 0o644)

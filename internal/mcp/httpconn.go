@@ -301,6 +301,7 @@ func (c *HTTPConn) ping(ctx context.Context) (status int, err error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // a server may take a broken answer amiss
 	return resp.StatusCode, nil
 }
 

@@ -95,6 +95,9 @@ func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 		case u.returning(ctx, c, began): // it was restarted, maybe
 		case n < u.retries(c):
 			n++
+			if errors.Is(err, mcp.ErrLost) && !u.answers(ctx, o, c) {
+				return mcp.Response{}, u.ended(ctx, o, c, began, failed, err)
+			}
 		default:
 			return mcp.Response{}, u.ended(ctx, o, c, began, failed, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
@@ -41,6 +42,45 @@ func (u *Upstream) missed(l *link, err error) {
 	}
 }
 
+// answers waits until a server over HTTP that has lost a call answers again, and
+// reports whether it does: it may be on its way out, or connections to it that
+// were open may all be dead. What it answers does not matter.
+func (u *Upstream) answers(ctx context.Context, o *mcp.Outgoing, c Call) bool {
+	if u.opts.URL == "" {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, u.patience(c))
+	defer cancel()
+	for {
+		l, err := u.link(ctx, o.Client)
+		if err == nil {
+			var resp mcp.Response
+			resp, err = u.ask(ctx, l, &mcp.Outgoing{Method: map[mcp.Era]string{mcp.Legacy: "ping", mcp.Modern: "server/discover"}[l.key.era]})
+			resp.Release()
+			l.release()
+		}
+		if !errors.Is(err, mcp.ErrLost) && !errors.Is(err, mcp.ErrNotSent) && !fault.Is(err, fault.Unreachable) || errors.Is(err, mcp.ErrSessionLost) {
+			return ctx.Err() == nil
+		}
+		pause := time.NewTimer(lookAgain)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return false
+		}
+	}
+}
+
+// patience is how long a call waits for a server that is away.
+func (u *Upstream) patience(c Call) time.Duration {
+	most := min(comeBack, u.opts.Timeout)
+	if c.Timeout > 0 {
+		most = min(most, c.Timeout)
+	}
+	return most
+}
+
 // returning waits a little if the server was there not long ago, and reports
 // whether it is worth another attempt.
 func (u *Upstream) returning(ctx context.Context, c Call, began time.Time) bool {
@@ -50,13 +90,7 @@ func (u *Upstream) returning(ctx context.Context, c Call, began time.Time) bool 
 	u.mu.Lock()
 	left := u.leftAt
 	u.mu.Unlock()
-	most := comeBack
-	if d := u.opts.Timeout; d < most {
-		most = d
-	}
-	if c.Timeout > 0 && c.Timeout < most {
-		most = c.Timeout
-	}
+	most := u.patience(c)
 	if left.IsZero() || time.Since(left) > most || time.Since(began) > most {
 		return false
 	}
