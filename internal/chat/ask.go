@@ -116,7 +116,7 @@ func (t *turn) note(ctx context.Context, ev *Event) error {
 func (t *turn) modelFailed(le *llm.Error, req llm.Request) End {
 	tokens := t.measure(req).Used
 	t.e.opts.Logger.Warn("a model gave no answer", "session", t.session, "turn", t.id, "model", t.model.Name, "attempts", le.Attempts, "tokens", tokens, "err", le)
-	return End{Reason: ReasonFailed, Text: t.s.Texts.LLMError, Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts, Tokens: tokens}
+	return End{Reason: ReasonFailed, Text: t.s.Texts.ModelFailed(le.Error()), Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts, Tokens: tokens}
 }
 
 // tooLong is the end of a turn for which there is no room.
@@ -297,7 +297,7 @@ func (t *turn) list(ctx context.Context) error {
 		return nil
 	}
 	for _, up := range set.stale {
-		if err := t.note(ctx, &Event{Type: Noted, Note: &Note{Kind: NoteDegraded, Tool: up, Text: fmt.Sprintf("%s is not connected. %s", up, t.s.Texts.Maintenance)}}); err != nil {
+		if err := t.note(ctx, &Event{Type: Noted, Note: &Note{Kind: NoteDegraded, Tool: up, Text: fmt.Sprintf("The server %s is not connected: its tools may fail, and may have changed.", up)}}); err != nil {
 			return err
 		}
 	}

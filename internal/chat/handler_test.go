@@ -140,7 +140,7 @@ func TestAgentAsServerSaysNo(t *testing.T) {
 		`{"user_input":"  "}`: "user_input is empty",
 		`{"user_input":"x","chat_messages":[{"role":"","content":""}]}`: "chat_messages[0].role",
 		`{"user_input":"x","fileId":"f"}`:                               "takes no files",
-		`{"user_input":"x"}`:                                            DefaultTexts.LLMError,
+		`{"user_input":"x"}`:                                            "withheld the answer for its safety rules",
 	} {
 		text, isError, refusal, err := c.ask(t.Context(), "chat", args, "", nil)
 		if err != nil || !isError && refusal == "" || !strings.Contains(text+refusal, want) {

@@ -73,11 +73,11 @@ func TestLoop(t *testing.T) {
 			text: "I encountered an error when using the srv__fail tool: srv: nobody is there.", want: []string{
 				`call srv__echo {"text":"1"}`, `answer calls`, `call.started srv__echo {"text":"1"}`, `call.done ok "1"`,
 				`call srv__fail {}`, `answer calls`, `call.started srv__fail {}`, "call.done failed \"srv: nobody is there. See `stoa servers` for its state and last error output.\"", `turn.ended steps`}},
-		{name: "a model that gives no answer", answers: []answer{breaks("", llm.Overloaded)}, text: DefaultTexts.LLMError, want: []string{`turn.ended failed overloaded`}},
+		{name: "a model that gives no answer", answers: []answer{breaks("", llm.Overloaded)}, text: "the provider is overloaded or out of order", want: []string{`turn.ended failed overloaded`}},
 		{name: "an answer that breaks off", answers: []answer{breaks("I wi", llm.Network), says("I will", `srv__echo {"text":"1"}`), breaks("He", llm.Network), says("Here")}, calls: "srv__echo", want: []string{
 			`text "I wi"`, `retry discard`, `text "I will"`, `call srv__echo {"text":"1"}`, `answer calls`, `call.started srv__echo {"text":"1"}`, `call.done ok "1"`,
 			`text "He"`, `retry discard`, `text "Here"`, `answer done`, `turn.ended done`}},
-		{name: "one that breaks off for good", answers: []answer{breaks("I wi", llm.Network)}, text: DefaultTexts.LLMError, want: []string{`text "I wi"`, `retry discard`, `text "I wi"`, `turn.ended failed network`}},
+		{name: "one that breaks off for good", answers: []answer{breaks("I wi", llm.Network)}, text: "could not be reached or broke off", want: []string{`text "I wi"`, `retry discard`, `text "I wi"`, `turn.ended failed network`}},
 		{name: "a rule that denies", answers: []answer{says("", `srv__echo {"text":"x"}`), says("ok")}, rule: policy.Rule{Tools: []string{"srv"}, Args: map[string]policy.Cond{"text": {Is: json.RawMessage(`"x"`)}}, Action: policy.Deny, Reason: "nobody may"}, want: []string{
 			`call srv__echo {"text":"x"}`, `answer calls`, `call.done denied "srv__echo was not called: the policy does not allow this call: nobody may."`, `text "ok"`, `answer done`, `turn.ended done`}},
 		{name: "a tool that is not offered", answers: []answer{says("", "srv__echo"), says("ok")}, rule: policy.Rule{Tools: []string{"srv:[^f]*"}, Action: policy.Deny}, want: []string{

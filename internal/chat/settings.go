@@ -41,7 +41,7 @@ type Texts struct {
 	ToolError   string // with {tool} and {error}
 	RateLimited string
 	Maintenance string
-	LLMError    string
+	LLMError    string // with {error}; where that is missing it is said after the text
 }
 
 // DefaultTexts are used where nothing else is said.
@@ -50,7 +50,16 @@ var DefaultTexts = Texts{
 	ToolError:   "I encountered an error when using the {tool} tool: {error}. Let me try a different approach.",
 	RateLimited: "I'm currently processing too many requests. Please try again in a moment.",
 	Maintenance: "The system is currently undergoing maintenance. Some features may be unavailable.",
-	LLMError:    "I could not get an answer from the language model. Please try again in a moment.",
+	LLMError:    "I could not get an answer from the language model: {error}.",
+}
+
+// ModelFailed is what a user is told when a model gave no answer.
+func (t Texts) ModelFailed(err string) string {
+	err = strings.TrimRight(err, ". \n")
+	if !strings.Contains(t.LLMError, "{error}") {
+		return t.LLMError + " (" + err + ")"
+	}
+	return strings.ReplaceAll(t.LLMError, "{error}", err)
 }
 
 // ToolFailed is what a user is told of a tool that failed.

@@ -23,7 +23,7 @@ type Options struct {
 
 	// Degraded names the upstreams that a principal could use and that do not
 	// work now; nil means that nobody knows of any.
-	Degraded func(who *auth.Principal) []string
+	Degraded func(who *auth.Principal) []Degraded
 
 	Logger *slog.Logger // nil discards
 }
@@ -50,7 +50,7 @@ func (o *Options) defaults() {
 		o.Burst = 10
 	}
 	if o.Degraded == nil {
-		o.Degraded = func(*auth.Principal) []string { return nil }
+		o.Degraded = func(*auth.Principal) []Degraded { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

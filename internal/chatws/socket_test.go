@@ -343,12 +343,13 @@ func TestFailedTurn(t *testing.T) {
 	c.message("Hi")
 	b.play(line{fail: &llm.Error{Cause: llm.Auth, Provider: "puppet", Attempts: 1, Detail: "bad key"}})
 	frames := c.until("turn.ended")
-	if got := source(frames); !cmp.Equal(got, []string{"text No model today."}) {
+	const told = "No model today. (puppet: the provider does not accept the key: bad key; check the key and what it may be used for)"
+	if got := source(frames); !cmp.Equal(got, []string{"text " + told}) {
 		t.Errorf("%q", got)
 	}
 	end := frames[len(frames)-1]
 	text := frames[len(frames)-2]
-	if text.Seq != end.Seq || text.get("notice") != "true" || text.End != len("No model today.") || !strings.Contains(end.raw, `"reason":"failed"`) {
+	if text.Seq != end.Seq || text.get("notice") != "true" || text.End != len(told) || !strings.Contains(end.raw, `"reason":"failed"`) {
 		t.Errorf("%s\n%s", text.raw, end.raw)
 	}
 	// Who is cut off between the two is not told twice.

@@ -85,18 +85,24 @@ func (s *socket) approvals() error {
 	return nil
 }
 
+// Degraded is an upstream that does not work.
+type Degraded struct{ Name, Reason string }
+
 // health tells of upstreams that do not work, when there are others than the
 // last time.
 func (s *socket) health() error {
-	names := s.h.opts.Degraded(s.who)
+	names, reasons := []string{}, []string{}
+	for _, d := range s.h.opts.Degraded(s.who) {
+		names, reasons = append(names, d.Name), append(reasons, d.Name+": "+d.Reason)
+	}
 	now := strings.Join(names, "\n")
 	if now == s.degraded {
 		return nil
 	}
 	s.degraded = now
-	st := status{State: "complete", Message: s.h.texts().Maintenance}
+	st := status{State: "complete", Message: "These servers cannot be used now; the others work. " + strings.Join(reasons, "; ")}
 	if len(names) == 0 {
-		names, st.Message = []string{}, "All servers work again."
+		st.Message = "All servers work again."
 	}
 	st.Data, _ = json.Marshal(map[string][]string{"degraded": names}) // strings
 	return s.l.send(encode(outgoing{Type: "status", Payload: st}))

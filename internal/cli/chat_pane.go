@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // pane is where a conversation is shown: a stream of text that ends within a
@@ -155,6 +157,38 @@ func (p *pane) safe(text string) string {
 		return visible(text)
 	}
 	return text
+}
+
+// maxWrapped is how long a text may be that is shown whole.
+const maxWrapped = 4000
+
+// wrapped is foreign text on as many lines as it takes.
+func (p *pane) wrapped(text string, used int) string { return wrap(text, p.width(), used) }
+
+// wrap breaks a text into lines of at most n characters; 0 means one line. Those
+// after the first begin below the text, which used characters stand before.
+func wrap(text string, n, used int) string {
+	text = visibleLine(text)
+	if all := []rune(text); len(all) > maxWrapped {
+		text = fmt.Sprintf("%s… (%d characters more)", string(all[:maxWrapped]), len(all)-maxWrapped)
+	}
+	if n == 0 {
+		return text
+	}
+	room, lines, line := max(n-used-1, 10), []string{}, ""
+	for _, word := range strings.Split(text, " ") {
+		for line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		for line += word; utf8.RuneCountInString(line) > room; {
+			all := []rune(line)
+			lines, line = append(lines, string(all[:room])), string(all[room:])
+		}
+	}
+	return strings.Join(append(lines, line), "\n"+strings.Repeat(" ", used))
 }
 
 // fit is foreign text on one line that leaves room for used characters.

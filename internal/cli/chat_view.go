@@ -63,7 +63,11 @@ func (v *view) tell(mark, colour, text string) {
 	if mark != "" {
 		lead += " "
 	}
-	v.status.line(v.status.paint(colour, mark) + strings.TrimPrefix(lead, mark) + v.status.fit(text, utf8.RuneCountInString(lead)))
+	shown := v.status.fit(text, utf8.RuneCountInString(lead))
+	if mark == "✗" || mark == "!" {
+		shown = v.status.wrapped(text, utf8.RuneCountInString(lead)) // the end may be what matters
+	}
+	v.status.line(v.status.paint(colour, mark) + strings.TrimPrefix(lead, mark) + shown)
 }
 
 // interrupt leaves the line of the answer where a person would see both on it.
@@ -191,7 +195,7 @@ func (v *view) ended(e *turnEnd) {
 		if text == "" {
 			text = "the turn ended: " + e.Reason
 		}
-		if e.Error != "" {
+		if e.Error != "" && !strings.Contains(text, strings.TrimRight(e.Error, ". \n")) {
 			text += " (" + e.Error + ")"
 		}
 		v.tell("✗", red, text)

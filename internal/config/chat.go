@@ -67,7 +67,7 @@ func textFields() []field[Texts] {
 		one("welcome", "To a new conversation.", func(t *Texts) *string { return &t.Welcome }),
 		one("toolError", "When a tool failed.", func(t *Texts) *string { return &t.ToolError }),
 		one("rateLimited", "When there are more messages than may wait.", func(t *Texts) *string { return &t.RateLimited }),
-		one("maintenance", "When the hub stops, or servers cannot be reached.", func(t *Texts) *string { return &t.Maintenance }),
-		one("llmError", "When the model gave no answer.", func(t *Texts) *string { return &t.LLMError }),
+		one("maintenance", "When the hub stops.", func(t *Texts) *string { return &t.Maintenance }),
+		one("llmError", "When the model gave no answer; `{error}` is why, and is said after the text where it has none.", func(t *Texts) *string { return &t.LLMError }),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -111,13 +112,13 @@ func (h *Hub) findTool(tool string) (upstream, ref string, ok bool) {
 }
 
 // degraded names the upstreams that who could use if they worked.
-func (h *Hub) degraded(who *auth.Principal) (names []string) {
+func (h *Hub) degraded(who *auth.Principal) (down []chatws.Degraded) {
 	for _, s := range h.listed(who) {
 		if s.State.Down() {
-			names = append(names, s.Name)
+			down = append(down, chatws.Degraded{Name: s.Name, Reason: strings.TrimSpace(s.Error + ". " + s.Hint)})
 		}
 	}
-	return names
+	return down
 }
 
 // chatSettings is what a config says of conversations.
