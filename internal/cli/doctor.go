@@ -217,6 +217,9 @@ func (d *diagnosis) condition(st upstream.Status, asked error) {
 	if st.Breaker != "" && st.Breaker != "closed" {
 		d.find(isWarning, "See why its calls fail; it is tried again by itself.", "it loses calls, and is given a rest: its breaker is %s", st.Breaker)
 	}
+	if st.OpenTools > 0 {
+		d.find(isWarning, "See why its calls fail; each is tried again by itself.", "calls of %s failed too often, and are refused for a while", openTools(st))
+	}
 	for _, h := range st.Health {
 		if strings.HasPrefix(h.Code, "definition ") {
 			d.find(isNote, "", "%s: %s", h.Code, h.Text)

@@ -103,6 +103,9 @@ func (c *serversListCmd) details(st upstream.Status) (lines []string) {
 	if st.Breaker != "" && st.Breaker != "closed" {
 		add("breaker: %s", st.Breaker)
 	}
+	if st.OpenTools > 0 {
+		add("breakers: calls of %s are refused for a while, since they failed too often", openTools(st))
+	}
 	if st.Queued > 0 || st.Running > 0 {
 		add("calls: %d running, %d waiting", st.Running, st.Queued)
 	}
@@ -178,6 +181,15 @@ func (c *client) awaitServer(ctx context.Context, name string) (st upstream.Stat
 			return st, nil
 		}
 	}
+}
+
+// openTools names the tools whose breakers let nothing through.
+func openTools(st upstream.Status) string {
+	text := strings.Join(st.OpenNames, ", ")
+	if more := st.OpenTools - len(st.OpenNames); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func stateCell(st upstream.Status) cell {
