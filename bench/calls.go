@@ -79,9 +79,18 @@ func (o options) measureCalls(ctx context.Context, s *stage, groups [][]variant,
 		cells[v] = &cell{variant: v, Samples: map[int]sample{}}
 		r.Cells = append(r.Cells, cells[v])
 	}
-	for round := range o.Rounds {
+	for round := 0; ; round++ {
+		var still map[variant]bool // nil: all
+		if round >= o.Rounds {
+			if still = r.open(); !o.bars || len(still) == 0 || round >= mostRounds*o.Rounds {
+				return nil
+			}
+		}
 		began := time.Now()
 		for _, v := range interleave(groups, round) {
+			if still != nil && !still[v] {
+				continue
+			}
 			got, err := s.measure(ctx, o.load(v, at[v.Target]))
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -92,10 +101,13 @@ func (o options) measureCalls(ctx context.Context, s *stage, groups [][]variant,
 			}
 			cells[v].Samples[round] = got
 		}
-		fmt.Fprintf(os.Stderr, "round %d of %d took %v\n", round+1, o.Rounds, time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(os.Stderr, "round %d of %d took %v\n", round+1, max(o.Rounds, round+1), time.Since(began).Round(time.Millisecond))
 	}
-	return nil
 }
+
+// mostRounds is how many times as many rounds a bar may have as are asked for,
+// while it cannot be told whether it holds. All of them count.
+const mostRounds = 4
 
 // load is the loader's order for a variant. The warm-up is a fraction of the
 // window: long enough to open the connections of the chain.

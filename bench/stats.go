@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // spread is what the rounds say about one number.
 type spread struct {
@@ -21,6 +24,19 @@ func summarise(values []float64) spread {
 		mid = (s[len(s)/2-1] + mid) / 2
 	}
 	return spread{Median: mid, Min: s[0], Max: s[len(s)-1]}
+}
+
+// undecided reports whether it cannot be told yet on which side of the limit the
+// median lies: of a hundred runs like this one, about five have it outside of
+// the values that are looked at.
+func undecided(values []float64, limit float64) bool {
+	n := len(values)
+	if n == 0 {
+		return false
+	}
+	s := slices.Sorted(slices.Values(values))
+	low := max(0, int((float64(n)-1.96*math.Sqrt(float64(n)))/2))
+	return s[low] <= limit && s[n-1-low] > limit
 }
 
 // ratios divides round by round. Rounds where either side is missing or the

@@ -35,3 +35,24 @@ func TestRatiosPairRounds(t *testing.T) {
 		t.Errorf("ratios (-want +got):\n%s", diff)
 	}
 }
+
+// More rounds are needed while the limit lies among the middle values, and not
+// when it lies clearly on one side.
+func TestUndecided(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values []float64
+		limit  float64
+		want   bool
+	}{
+		"nothing measured": {nil, 1.1, false},
+		"below":            {[]float64{0.9, 0.95, 1, 1, 1.01, 1.02, 1.05}, 1.1, false},
+		"above":            {[]float64{1.3, 1.35, 1.4, 1.5, 1.6, 1.6, 1.7}, 1.1, false},
+		"around":           {[]float64{0.7, 0.9, 1, 1.12, 1.2, 1.3, 1.5}, 1.1, true},
+		"one bad of many":  {[]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 9}, 1.1, false},
+		"a few of many":    {[]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 9, 9, 9}, 1.1, false},
+	} {
+		if got := undecided(tc.values, tc.limit); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -69,7 +69,8 @@ func (o options) measureViewers(ctx context.Context, s *stage, kinds []watchKind
 		hubs[kind] = hub
 		r.Viewers = append(r.Viewers, &viewerRow{Kind: kind, Samples: map[int]sample{}})
 	}
-	for round := range o.ViewerRounds {
+	for round := 0; round < o.ViewerRounds || o.bars && round < mostRounds*o.ViewerRounds && r.viewersOpen(); round++ {
+		r.Settings.ViewerRounds = round + 1
 		began := time.Now()
 		for i := range r.Viewers {
 			row := r.Viewers[(i+round)%len(r.Viewers)]
@@ -83,7 +84,7 @@ func (o options) measureViewers(ctx context.Context, s *stage, kinds []watchKind
 			}
 			row.Samples[round] = got
 		}
-		fmt.Fprintf(os.Stderr, "viewers: round %d of %d took %v\n", round+1, o.ViewerRounds, time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(os.Stderr, "viewers: round %d of %d took %v\n", round+1, max(o.ViewerRounds, round+1), time.Since(began).Round(time.Millisecond))
 	}
 	return nil
 }
@@ -157,6 +158,17 @@ func (r *report) viewerRatio(kind watchKind, of func(sample) float64) *spread {
 	}
 	s := summarise(values)
 	return &s
+}
+
+// viewersOpen reports whether it cannot be told yet of some bar whether it holds.
+func (r *report) viewersOpen() bool {
+	base := r.viewersOf(watchNone)
+	for kind, limit := range map[watchKind]float64{watchStalled: limitViewers, watchHostile: limitViewers, watchCrowd: limitCrowd} {
+		if row := r.viewersOf(kind); row != nil && base != nil && undecided(ratios(row.Samples, base.Samples, p99Of), limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // viewerBars leaves out those who flood: they take 500 connections a second of
