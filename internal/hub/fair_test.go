@@ -71,7 +71,8 @@ func TestAgentsAreShared(t *testing.T) {
 		}
 		mean := float64(sum) / float64(clients)
 		t.Logf("agent %d: %d calls, per client %d to %d, mean %.0f", a, sum, least, most, mean)
-		if float64(least) < 0.8*mean || float64(most) > 1.2*mean {
+		slack := max(0.2*mean, 12) // of few calls, some are under way when it is over
+		if float64(least) < mean-slack || float64(most) > mean+slack {
 			t.Errorf("agent %d served its clients %d to %d times, mean %.0f", a, least, most, mean)
 		}
 	}

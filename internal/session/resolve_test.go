@@ -274,6 +274,18 @@ func checkResolve(t errorer, args []byte) {
 	if fault.Is(err, fault.Limit) {
 		return // the value is one level deeper than what it replaces
 	}
+	if fault.Is(err, fault.BadReference) {
+		meant := 0
+		each(args, func(s string, _ wire.Node) {
+			if _, why := almost(s); why != "" && !grammar.MatchString(s) {
+				meant++
+			}
+		})
+		if meant == 0 {
+			t.Errorf("%s is refused, and has nothing that was meant as a reference: %v", args, err)
+		}
+		return
+	}
 	if err != nil || wire.Valid(out, wire.FromUpstream) != nil {
 		t.Errorf("%s becomes %s, %v", args, out, err)
 	}
