@@ -18,6 +18,8 @@ const settle = 20 * time.Millisecond
 
 // run keeps the upstream connected, if it is to be, and its lists current.
 func (u *Upstream) run() {
+	u.recall(u.opts.Last)
+	close(u.recalled)
 	if u.opts.Unusable != nil {
 		return // only another config helps
 	}
@@ -148,6 +150,10 @@ const freshTime = 5 * time.Second
 // known that they cannot be now, or until ctx ends. One that is read only when
 // asked for is asked.
 func (u *Upstream) Settle(ctx context.Context) {
+	select {
+	case <-u.recalled:
+	case <-ctx.Done():
+	}
 	if u.cat.Now().Of(u.opts.Name) != nil {
 		return
 	}

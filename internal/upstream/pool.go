@@ -96,8 +96,6 @@ func (p *Pool) Add(opts Options) (*Upstream, error) {
 		return nil, fault.New(fault.Internal, opts.Name, "an upstream of that name exists")
 	}
 	u := newUpstream(opts, p.cat, p)
-	u.recall(opts.Last)
-	u.opts.Last = nil
 	p.ups[opts.Name] = u
 	u.wg.Go(u.run)
 	return u, nil

@@ -29,6 +29,7 @@ func (p *Pool) Replace(opts Options) (*Upstream, error) {
 
 // replace is called with mu held.
 func (p *Pool) replace(old *Upstream, opts Options) *Upstream {
+	opts.Last = nil // what the old one offered is there
 	u := newUpstream(opts, p.cat, p)
 	old.mu.Lock()
 	u.subs, u.subsGen, u.level = maps.Clone(old.subs), old.subsGen, old.level

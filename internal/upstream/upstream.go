@@ -32,6 +32,7 @@ type Upstream struct {
 	listedIn  atomic.Uint32 // the mcp.Era in which the hub read the lists; 0 if it has not
 	old       atomic.Bool   // over HTTP: the server has HTTP+SSE only
 	settled   chan struct{} // closed when the first attempt to read the lists is over
+	recalled  chan struct{} // closed when what it offered last is in the catalogue, if that is known
 	settle    sync.Once
 	away      atomic.Bool // the lists could not be read for want of a connection
 	losses    losses
@@ -81,7 +82,7 @@ func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	u := &Upstream{
 		opts: opts, cat: cat, pool: pool,
 		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
-		reload: make(chan struct{}, 1), loading: make(chan struct{}, 1), settled: make(chan struct{}),
+		reload: make(chan struct{}, 1), loading: make(chan struct{}, 1), settled: make(chan struct{}), recalled: make(chan struct{}),
 		links: map[key]*link{}, dialing: map[key]*dialing{},
 		backoff: newBackoff(), deaths: newBackoff(), relist: newBackoff(),
 		state: Disconnected, since: time.Now(), added: time.Now(),
