@@ -113,6 +113,9 @@ func TestConsoleHome(t *testing.T) {
 		return got.Run.ID
 	}
 	paused, failed, stopped := run("Careful", "shop__echo", true), run("Bold", "shop__broken", false), run("Given up", "shop__echo", true)
+	await.Until(t, "the run that is to be stopped has come to its breakpoint", func() bool {
+		return strings.Contains(string(c.api(t, "GET", "/api/v1/runs/"+stopped, "")), `"status":"paused"`)
+	})
 	c.api(t, "POST", "/api/v1/runs/"+stopped+"/stop", "{}")
 	run("Fine", "shop__echo", false)
 	c.until(t, `/^stopped Given up after 1 of 2 steps in work/.test(document.querySelector('[data-testid="run-`+stopped+`"]')?.closest('li').innerText)`)

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/collector"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -96,6 +97,10 @@ func TestTracesOfWork(t *testing.T) {
 		if page.Parts[0].Parent != ownParent || page.Parts[1].Attributes["gen_ai.usage.output_tokens"] == "" {
 			t.Errorf("%+v", page.Parts)
 		}
+		await.Until(t, "the end of the turn is told", func() bool {
+			page = c.awaitTree(traceID(1), "turn\n model script\n tools/call params\n model script\n")
+			return strings.Contains(fmt.Sprintf("%+v", page), "turn.ended")
+		})
 		types(t, page, "turn.started call.done turn.ended")
 	})
 	t.Run("plan", func(t *testing.T) {
