@@ -37,17 +37,7 @@ var names = []string{"stoa.yaml", "stoa.yml", "stoa.jsonc", "stoa.json", "mcp.js
 // Load reads the configuration in effect. The error, if any, is Problems with
 // everything that is wrong; the notes are worth telling in either case.
 func Load(o Options) (*Config, []Note, error) {
-	o.Files, o.EnvFiles, o.Listen = slices.Clone(o.Files), slices.Clone(o.EnvFiles), slices.Clone(o.Listen)
-	if o.Env == nil {
-		o.Env = os.LookupEnv
-	}
-	l := loader{Options: o, env: environ{env: o.Env}}
-	for _, f := range slices.Backward(o.EnvFiles) {
-		l.env = l.env.with(readEnvFile(l.path(f), false, &l.report, 0))
-	}
-	c := Default()
-	c.trace = &trace{places: map[string]place{}}
-	l.files(&c)
+	l, c := read(o)
 	c.trace.files = l.candidates()
 	c.trace.env = l.env
 	l.settle(&c)
@@ -63,19 +53,25 @@ func Load(o Options) (*Config, []Note, error) {
 // DataFolder is the data folder that Load would find, also where something else
 // in the files is wrong; "" if it cannot be told.
 func DataFolder(o Options) string {
-	o.Files, o.EnvFiles = slices.Clone(o.Files), slices.Clone(o.EnvFiles)
+	l, c := read(o)
+	l.settleData(&c)
+	return c.Data
+}
+
+// read reads the files, and decides nothing yet.
+func read(o Options) (*loader, Config) {
+	o.Files, o.EnvFiles, o.Listen = slices.Clone(o.Files), slices.Clone(o.EnvFiles), slices.Clone(o.Listen)
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
-	l := loader{Options: o, env: environ{env: o.Env}}
+	l := &loader{Options: o, env: environ{env: o.Env}}
 	for _, f := range slices.Backward(o.EnvFiles) {
 		l.env = l.env.with(readEnvFile(l.path(f), false, &l.report, 0))
 	}
 	c := Default()
 	c.trace = &trace{places: map[string]place{}}
 	l.files(&c)
-	l.settleData(&c)
-	return c.Data
+	return l, c
 }
 
 // loader is one Load.
