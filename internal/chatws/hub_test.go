@@ -261,7 +261,7 @@ func content(line string) string {
 	return f.Payload.Content
 }
 
-// A server that does not start is told of, with the reason.
+// Clients hear which server does not start, and why.
 func TestDegradedHub(t *testing.T) {
 	h := hubtest.New(t, hubtest.Config(func(c *config.Config) {
 		srv := config.DefaultServer()

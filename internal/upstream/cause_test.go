@@ -16,7 +16,7 @@ npm error 404  '@nobody/nothing@*' is not in this registry.
 npm error 404
 npm error 404 Note that you can also install from a
 npm error 404 tarball, folder, http url, or git folder.
-npm error A complete log of this run can be found in: /root/.npm/_logs/x-debug-0.log`,
+npm error A complete log of this run can be found in: LOGFILE`,
 			"'@nobody/nothing@*' is not in this registry", "name or version in args"},
 		"npm, no such package, in newer words": {`npm error code E404
 npm error 404 Not Found - GET https://registry.example/@nobody%2fnothing
@@ -28,9 +28,9 @@ npm error 404 tarball, folder, http url, or git url.`, "The requested resource '
 		"npm, no such version": {`npm error code ETARGET
 npm error notarget No matching version found for left-pad@99.0.0.
 npm error notarget In most cases you or one of your dependencies are requesting
-npm error A complete log of this run can be found in: /root/.npm/_logs/x-debug-0.log`, "No matching version found for left-pad@99.0.0", "name or version in args"},
+npm error A complete log of this run can be found in: LOGFILE`, "No matching version found for left-pad@99.0.0", "name or version in args"},
 		"npm, no program": {`npm error could not determine executable to run
-npm error A complete log of this run can be found in: /root/.npm/_logs/x-debug-0.log`, "could not determine executable to run", "npx -y -p"},
+npm error A complete log of this run can be found in: LOGFILE`, "could not determine executable to run", "npx -y -p"},
 		"npm, no network": {`npm error code ENOTFOUND
 npm error network request to https://registry.example/x failed, reason: getaddrinfo ENOTFOUND registry.example
 npm error network This is a problem related to network connectivity.`, "getaddrinfo ENOTFOUND registry.example", "Check the network"},

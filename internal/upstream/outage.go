@@ -22,7 +22,7 @@ const (
 // missed takes note of how a call found the server.
 func (u *Upstream) missed(l *link, err error) {
 	if u.opts.URL == "" || !l.alive() || !errors.Is(err, mcp.ErrNotSent) && !errors.Is(err, mcp.ErrLost) {
-		return // a connection that ended is told of elsewhere
+		return // lost reports a connection that ended
 	}
 	if u.away.Load() {
 		return // that is known
