@@ -62,7 +62,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		Logger:       log,
 	}
 	if o.Unusable = unusable(s); o.Unusable != nil {
-		o.Command, o.Args, o.URL = s.Command, nil, "" // what it says is not to be used
+		o.Args, o.URL = nil, s.URL // for the status alone: it is never dialled
 		return o
 	}
 	override(&o, s.Tools.Override)
