@@ -211,6 +211,9 @@ func (d *diagnosis) condition(st upstream.Status, asked error) {
 		}
 	case st.State.Down():
 		d.find(isError, remedy(st, nil), "%s", st.Error)
+		if st.Cause != "" {
+			d.find(isNote, "", "it said: %s", st.Cause)
+		}
 	case st.Stale:
 		d.find(isWarning, "Run stoa servers to see whether it comes back.", "what it offers is what it said before the connection was lost")
 	}

@@ -93,6 +93,9 @@ func (c *serversListCmd) details(st upstream.Status) (lines []string) {
 			next = fmt.Sprintf(" (next attempt in %v)", (time.Duration(st.RetryInMs) * time.Millisecond).Round(100*time.Millisecond))
 		}
 		add("error: %s%s", st.Error, next)
+		if st.Cause != "" {
+			add("it said: %s", st.Cause)
+		}
 		if st.Hint != "" {
 			add("hint: %s", st.Hint)
 		}
@@ -113,7 +116,7 @@ func (c *serversListCmd) details(st upstream.Status) (lines []string) {
 		for _, line := range st.Stderr {
 			add("| %s", line)
 		}
-	} else if st.Error != "" && len(st.Stderr) > 0 && !strings.Contains(st.Error, strings.TrimSpace(st.Stderr[len(st.Stderr)-1])) {
+	} else if st.Error != "" && len(st.Stderr) > 0 && st.Cause == "" {
 		add("stderr: %s", st.Stderr[len(st.Stderr)-1])
 	}
 	return lines

@@ -38,7 +38,11 @@ func (c *client) troubles(ctx context.Context, s std, agent string) {
 		switch {
 		case agent != "" && agent != st.Name:
 		case st.State.Down():
-			s.note("server %s is not reached: %s (see stoa servers)", st.Name, st.Error)
+			why := st.Error
+			if st.Cause != "" {
+				why += ": " + st.Cause
+			}
+			s.note("server %s is not reached: %s (see stoa servers)", st.Name, why)
 		case st.State == upstream.Connecting:
 			s.note("server %s has not answered yet", st.Name)
 		case st.Stale:

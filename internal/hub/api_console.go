@@ -79,9 +79,10 @@ func (h *Hub) showServer(w http.ResponseWriter, r *http.Request, who *auth.Princ
 func (h *Hub) shownTo(who *auth.Principal, s upstream.Status) upstream.Status {
 	s.Error = h.logs.Hidden(s.Error)
 	if !who.Has(auth.RightLogs) {
-		s.Stderr = nil
+		s.Stderr, s.Cause = nil, ""
 		return s
 	}
+	s.Cause = h.logs.Hidden(s.Cause)
 	s.Stderr = slices.Clone(s.Stderr)
 	for i, line := range s.Stderr {
 		s.Stderr[i] = h.logs.Hidden(line)

@@ -21,15 +21,13 @@ type Ended struct {
 	Hint string // what to do about it; "" if only the program's authors know
 }
 
+// Error leaves out what the program said: stderr is for the hub's owner, and
+// errors go to every client.
 func (e *Ended) Error() string {
-	text := "the program ended with status 0"
-	if e.Err != nil {
-		text = "the program ended: " + e.Err.Error()
+	if e.Err == nil {
+		return "the program ended with status 0"
 	}
-	if e.Said != "" {
-		text += ": " + e.Said
-	}
-	return text
+	return "the program ended: " + e.Err.Error()
 }
 
 func (e *Ended) Unwrap() error { return e.Err }
@@ -97,7 +95,7 @@ func causeIn(lines []string) (said, hint string) {
 	return last, ""
 }
 
-// ended says how a program ended.
+// endedBy says how a program ended.
 func (u *Upstream) endedBy(err error) error {
 	said, hint := causeIn(u.tail.last())
 	return &Ended{Err: err, Said: said, Hint: hint}

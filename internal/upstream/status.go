@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sort"
@@ -37,7 +38,8 @@ type Status struct {
 	State       State     `json:"state"`
 	Since       time.Time `json:"since"`
 	Error       string    `json:"error,omitempty"`
-	Hint        string    `json:"hint,omitempty"` // what to do about Error
+	Hint        string    `json:"hint,omitempty"`  // what to do about Error
+	Cause       string    `json:"cause,omitempty"` // the line on stderr that tells why, if Error is that a program ended
 	RetryInMs   int64     `json:"retryInMs,omitempty"`
 	Transport   string    `json:"transport"`
 	Unlisted    bool      `json:"unlisted,omitempty"` // served by itself only
@@ -84,6 +86,9 @@ func (u *Upstream) Status() Status {
 	// While it is tried again, it is still known why that is needed.
 	if (u.state.Down() || u.state == Connecting) && u.failed != nil {
 		s.Error, s.Hint = u.failed.Error(), Advice(u.failed)
+		if e, ok := errors.AsType[*Ended](u.failed); ok {
+			s.Cause = e.Said
+		}
 		s.RetryInMs = max(0, time.Until(u.retryAt).Milliseconds())
 	}
 	s.LatencyMs = float64(u.latency.Microseconds()) / 1000
@@ -157,6 +162,9 @@ func (u *Upstream) logState(s State, err error) {
 		level = slog.LevelWarn
 		if err != nil {
 			attrs = append(attrs, "err", err)
+			if e, ok := errors.AsType[*Ended](err); ok && e.Said != "" {
+				attrs = append(attrs, "said", e.Said)
+			}
 			if text := err.Error(); text == u.mourned || u.ctx.Err() != nil {
 				level = slog.LevelDebug
 			} else {

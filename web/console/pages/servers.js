@@ -74,7 +74,7 @@ function Server({ name }) {
       ${s.transport === 'local' ? null : html`<${Button} onClick=${restart} data-testid="restart">Restart<//>`} <${Link}
       to="tools" query=${{ upstream: name }}>Its tools<//></div></header>
     <${Trouble} error=${error} />${s.error ? html`<${Trouble}
-    error=${{ message: s.error, hint: [s.hint, attemptIn(s.retryInMs)].filter(Boolean).join(' ') }}
+    error=${{ message: s.cause ? `${s.error}: ${s.cause}` : s.error, hint: [s.hint, attemptIn(s.retryInMs)].filter(Boolean).join(' ') }}
     />` : null}
     <${Machine} server=${s} /><${Before} name=${name} since=${s.since} />
     <${Facts} of=${[
