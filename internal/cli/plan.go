@@ -40,11 +40,11 @@ var runID = regexp.MustCompile(`^(run_[A-Z2-7]{20}|current)$`)
 type planned struct {
 	arg  json.RawMessage  // as the hub takes it
 	doc  *config.Document // where it was read; nil if the hub has it
-	plan *plan.Plan       // nil if the hub has it
+	plan *plan.Plan       // what could be read of it; nil if the hub has it
 }
 
-// readPlan reads the plan that a word means. One that is read here has the form
-// of a plan.
+// readPlan reads the plan that a word means. What is wrong with one that is read
+// here the hub says, along with what only it can know.
 func readPlan(word string, in io.Reader) (*planned, error) {
 	if strings.HasPrefix(word, "@") || runID.MatchString(word) {
 		return &planned{arg: wire.Quote(word)}, nil
@@ -53,8 +53,8 @@ func readPlan(word string, in io.Reader) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, problems := plan.Decode(doc.JSON)
-	if problems != nil {
+	p, problems := plan.Read(doc.JSON)
+	if p == nil {
 		return nil, misplaced(doc, problems)
 	}
 	return &planned{arg: doc.JSON, doc: doc, plan: p}, nil

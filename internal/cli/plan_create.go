@@ -46,9 +46,6 @@ func (c *planCreateCmd) request(s std) (map[string]json.RawMessage, *config.Docu
 			return nil, nil, err
 		}
 		if wire.Get(doc.JSON, "steps") != nil { // a ready plan
-			if _, problems := plan.Decode(doc.JSON); problems != nil {
-				return nil, nil, misplaced(doc, problems)
-			}
 			args["plan"] = doc.JSON
 		} else if err := json.Unmarshal(doc.JSON, &args); err != nil {
 			return nil, nil, failed(exitUsage, "", "read %s: %w", c.File, err)
@@ -193,10 +190,10 @@ func (c *planValidateCmd) Run(ctx context.Context, s std) error {
 		return err
 	}
 	if c.Form {
-		if p.plan == nil {
+		if p.doc == nil {
 			return failed(exitUsage, "Name a file.", "--form is about a file, and %s is none", c.Plan)
 		}
-		if problems := plan.Check(p.plan, func(string) bool { return c.Session != "" }); problems != nil {
+		if _, problems := plan.Examine(p.doc.JSON, func(string) bool { return c.Session != "" }, nil); problems != nil {
 			return misplaced(p.doc, problems)
 		}
 		return c.valid(s, map[string]any{"valid": true, "plan": p.plan, "order": p.plan.Levels()})
@@ -269,7 +266,7 @@ func (c *planPublishCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return err
 	}
-	if p.plan == nil {
+	if p.doc == nil {
 		return failed(exitUsage, "Use stoa plan export --plan to make a file of it.", "publish %s: only a plan in a file can be published", c.Name)
 	}
 	hub, err := c.keeping(ctx, s, "")

@@ -254,10 +254,10 @@ func (c *planGraphCmd) Run(ctx context.Context, s std) error {
 		switch {
 		case err != nil:
 			return err
-		case p.plan == nil:
+		case p.doc == nil:
 			return failed(exitUsage, "Name a file or a run; stoa sessions get prints what was saved.", "draw %s: it is neither a file nor a run", c.Plan)
 		}
-		if problems := plan.Check(p.plan, func(string) bool { return true }); problems != nil {
+		if _, problems := plan.Examine(p.doc.JSON, func(string) bool { return true }, nil); problems != nil {
 			return misplaced(p.doc, problems)
 		}
 		return s.text(plan.Mermaid(p.plan, nil))

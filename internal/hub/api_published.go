@@ -199,10 +199,7 @@ func (h *Hub) publishPlan(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err != nil {
 		return err
 	}
-	p, problems := plan.Decode(body)
-	if problems == nil {
-		problems = plan.Check(p, nil)
-	}
+	p, problems := plan.Examine(body, nil, h.plans.runs.Tools(r.Context(), asking(who).Client.Actor, ""))
 	if problems != nil {
 		return modules.AsFault(&plan.Problems{List: problems})
 	}

@@ -18,6 +18,11 @@ func (h *Hub) Actions(ctx context.Context, globs []string) ([]plan.Action, error
 	return h.planActions(ctx, libraryRequest(), globs)
 }
 
+// PlanTools finds tools as a plan of this process would.
+func (h *Hub) PlanTools(ctx context.Context) plan.Lookup {
+	return h.plans.runs.Tools(ctx, libraryRequest().Client.Actor, "")
+}
+
 // NewRun is what a run of this process begins with.
 func (h *Hub) NewRun(p *plan.Plan, session string, inputs map[string]json.RawMessage) plan.Start {
 	return plan.Start{By: actor.New(actor.Library, auth.Owner), Session: session, Plan: p, Inputs: inputs, Options: plan.DefaultOptions()}

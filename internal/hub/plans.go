@@ -23,6 +23,7 @@ import (
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // plans is what a hub has for plans: their runs, and those that are offered as
@@ -262,7 +263,7 @@ func (h *Hub) planTool(ctx context.Context, by actor.Actor, session, name string
 	if err != nil {
 		return plan.Tool{}, err
 	}
-	return plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Ref: it.Ref(), Input: it.Schema, ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed, Defined: call.Defined(it.Standing)}, nil
+	return plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Ref: it.Ref(), Input: it.Schema, Output: wire.Get(it.Raw, "outputSchema"), ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed, Defined: call.Defined(it.Standing)}, nil
 }
 
 // planActions makes actions of tools: their arguments are inputs, and what
@@ -290,6 +291,7 @@ func (h *Hub) planActions(_ context.Context, req *mcp.Request, globs []string) (
 
 func actionOf(it *catalog.Item) plan.Action {
 	var def struct {
+		Title, Description        string
 		InputSchema, OutputSchema struct {
 			Properties map[string]json.RawMessage
 			Required   []string
@@ -307,6 +309,7 @@ func actionOf(it *catalog.Item) plan.Action {
 	if err := json.Unmarshal(it.Raw, &def); err != nil {
 		return plan.Action{Type: it.Exposed, Tool: it.Exposed, Outputs: []plan.Fact{{Name: factName(it.Name)}}}
 	}
+	a.About = def.Title + " " + def.Description
 	for _, name := range slices.Sorted(maps.Keys(def.InputSchema.Properties)) {
 		a.Inputs = append(a.Inputs, plan.Fact{Name: name, Schema: def.InputSchema.Properties[name], Optional: !slices.Contains(def.InputSchema.Required, name)})
 	}

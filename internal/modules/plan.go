@@ -198,6 +198,10 @@ func (m planModule) create(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if len(p.Assumptions) > 0 {
 		text += "; assumed: " + strings.Join(p.Assumptions, "; ")
 	}
+	if lacks := plan.Preflight(p, m.o.tools(ctx, req.Client.Actor, s), nil); lacks != nil {
+		data["problems"] = lacks // actions need not be tools yet
+		text += "; it cannot be run yet: " + (&plan.Problems{List: lacks}).Error()
+	}
 	if a.SaveAs != "" {
 		if s == nil {
 			s = m.o.Sessions.Mint(req.Client.Actor.Name())
@@ -228,17 +232,14 @@ func (m planModule) create(ctx context.Context, req *mcp.Request, raw json.RawMe
 // proposes, or one that is found.
 func (m planModule) made(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (*plan.Plan, error) {
 	if a.Plan != nil {
-		p, problems := plan.Decode(a.Plan)
-		if problems == nil {
-			problems = plan.Check(p, known(s))
-		}
+		p, problems := plan.Examine(a.Plan, known(s), m.o.tools(ctx, req.Client.Actor, s))
 		if problems != nil {
 			return nil, &plan.Problems{List: problems}
 		}
 		p.Title, p.Description = cmp.Or(a.Title, p.Title), cmp.Or(a.Description, p.Description)
 		return p, nil
 	}
-	g := plan.Goal{Title: a.Title, Description: a.Description, Actions: a.AllowableActions, Outputs: a.RequiredOutputs}
+	g := plan.Goal{Title: a.Title, Description: a.Description, Actions: a.AllowableActions, Outputs: a.RequiredOutputs, Find: m.o.tools(ctx, req.Client.Actor, s)}
 	if a.Inputs != nil {
 		if err := json.Unmarshal(a.Inputs, &g.Inputs); err != nil {
 			return nil, fault.New(fault.InvalidArguments, "inputs", "inputs must be an array of names or of facts: %v", err)
@@ -298,11 +299,20 @@ func (o PlanOptions) Find(ctx context.Context, by actor.Actor, s *session.Sessio
 			return v.Plan, err
 		}
 	}
-	p, problems := plan.Decode(bare(data))
+	p, problems := plan.Read(bare(data))
 	if problems != nil {
-		return nil, refused(problems)
+		return nil, &plan.Problems{List: problems, Rest: p}
 	}
 	return p, nil
+}
+
+// tools finds tools as a run of a plan by an actor would.
+func (o PlanOptions) tools(ctx context.Context, by actor.Actor, s *session.Session) plan.Lookup {
+	name := ""
+	if s != nil {
+		name = s.Name()
+	}
+	return o.Runs.Tools(ctx, by, name)
 }
 
 // bare is the plan in what plan_create answered, which is as good as the plan

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -52,8 +53,12 @@ func (o RunOptions) apply(to *plan.Options) {
 // no Session gets one.
 func (o PlanOptions) Start(ctx context.Context, by actor.Actor, s *session.Session, of, inputs json.RawMessage, opt RunOptions) (st plan.Start, minted bool, err error) {
 	p, err := o.Find(ctx, by, s, of)
-	if err != nil {
-		return plan.Start{}, false, err
+	broken, _ := errors.AsType[*plan.Problems](err)
+	switch {
+	case broken != nil && broken.Rest != nil:
+		p = broken.Rest // what else is wrong is told along
+	case err != nil:
+		return plan.Start{}, false, AsFault(err)
 	}
 	if minted = s == nil; minted {
 		s = o.Sessions.Mint(by.Name())
@@ -61,9 +66,15 @@ func (o PlanOptions) Start(ctx context.Context, by actor.Actor, s *session.Sessi
 	st = plan.Start{By: by, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
 	opt.apply(&st.Options)
 	if inputs != nil {
-		st.Inputs, err = o.inputs(ctx, by.Name(), s, inputs)
+		if st.Inputs, err = o.inputs(ctx, by.Name(), s, inputs); err != nil {
+			return st, minted, err
+		}
 	}
-	return st, minted, err
+	if broken != nil {
+		_, err = o.Runs.Check(ctx, st)
+		return st, minted, AsFault(broken.And(err))
+	}
+	return st, minted, nil
 }
 
 func (m planModule) start(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (plan.Start, bool, error) {

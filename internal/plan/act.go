@@ -96,13 +96,26 @@ func (r *Runs) act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 	case "skip":
 		return run, a.Step + " is skipped", run.Skip(ctx, a.Step)
 	case "retry":
-		return run, a.Step + " is done again", run.Retry(ctx, a.Step)
+		if err := run.Retry(ctx, a.Step); err != nil {
+			return run, "", err
+		}
+		return run, run.again(a.Step), nil
 	case "fork":
 		return r.branch(ctx, run, a)
 	case "set":
 		return r.set(ctx, run, a)
 	}
 	return run, "", nil // inspect, or breakpoints only
+}
+
+// again says when a step that is to be called again will be.
+func (r *Run) again(step string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.Pause != nil {
+		return step + " will be called again when the run goes on: continue it"
+	}
+	return step + " is called again"
 }
 
 // branch forks a run: from a step on, with other inputs, or both.

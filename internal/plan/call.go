@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -201,6 +202,7 @@ type result struct {
 	failure *Failure
 	again   bool // the same call may succeed later, and did nothing
 	said    bool // the tool itself said no
+	lasting bool // and would say so again
 	unknown bool // whether it took effect is not known
 	cut     bool // it was cancelled
 	refused bool // it was not allowed
@@ -231,7 +233,8 @@ func outcome(resp mcp.Response, err error) result {
 	}
 	if resp.Error != nil {
 		text, _ := wire.String(wire.Get(resp.Error, "message"))
-		return result{failure: &Failure{Message: clip(text)}, said: true}
+		code := string(wire.Get(resp.Error, "code"))
+		return result{failure: &Failure{Message: clip(text)}, said: true, lasting: slices.Contains(lastingCodes, code) || lasting(text)}
 	}
 	if string(wire.Get(resp.Result, "resultType")) == `"input_required"` {
 		return result{failure: &Failure{Kind: fault.MissingCapability.String(), Message: "the tool asks for input, and in a plan nobody can be asked", Hint: "Call it by itself, and give the plan what comes of it."}}
@@ -239,13 +242,28 @@ func outcome(resp mcp.Response, err error) result {
 	e := envelope.Of(resp.Result)
 	if !e.Success {
 		kind := envelope.FaultKind(resp.Result)
-		return result{failure: &Failure{Kind: kind, Message: clip(e.Error)}, said: true, refused: kind == deniedKind || kind == unansweredKind}
+		return result{failure: &Failure{Kind: kind, Message: clip(e.Error)}, said: true, lasting: kind == fault.InvalidArguments.String() || lasting(e.Error), refused: kind == deniedKind || kind == unansweredKind}
 	}
 	data := e.Data
 	if len(data) == 0 {
 		data = []byte("null")
 	}
 	return result{data: append([]byte(nil), data...)}
+}
+
+// lastingCodes are those of JSON-RPC that say that a request is wrong.
+var lastingCodes = []string{"-32600", "-32601", "-32602"}
+
+// lastingWords are in what tools say of arguments that they do not take, and of
+// what is not there or not allowed: the same call will not do better.
+var lastingWords = []string{
+	"mcp error -32600", "mcp error -32601", "mcp error -32602", "validation error", "invalid argument", "invalid input", "invalid param",
+	"enoent", "no such file", "eacces", "eperm", "permission denied", "access denied", "eisdir", "enotdir", "unknown tool",
+}
+
+func lasting(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(lastingWords, func(w string) bool { return strings.Contains(text, w) })
 }
 
 func failure(err error) *Failure {
@@ -328,7 +346,7 @@ func (r *Run) settle(ctx context.Context, d Do, out result) error {
 		return r.record(ctx, e)
 	}
 	s := r.state.step(d.Step)
-	if out.refused {
+	if out.refused || out.lasting && s.Retries == nil {
 		return r.record(ctx, e) // asking again would get another answer only by chance
 	}
 	if out.again || (out.said || out.unknown) && safe || out.said && s.Retries != nil {

@@ -17,12 +17,15 @@ import (
 // is none.
 func Check(p *Plan, known func(name string) bool) []Problem {
 	c := checker{plan: p, known: known, own: p.owners(), names: map[string]string{}}
+	if len(p.Steps) == 0 {
+		c.add("/steps", "", "Add a step that calls a tool.", "is empty: there is nothing to do")
+	}
 	c.checkNames()
 	for i := range p.Steps {
 		c.checkStep(i)
 	}
 	c.checkOutputs()
-	if len(c.problems) == 0 { // a circle among steps that are not told apart means nothing
+	if !c.vague { // a circle among steps that are not told apart means nothing
 		c.checkOrder()
 	}
 	return c.problems
@@ -33,6 +36,7 @@ type checker struct {
 	known    func(string) bool
 	own      map[string]string // step by the names it owns
 	names    map[string]string // what each name of the plan is
+	vague    bool              // some names are missing or mean two things
 	problems []Problem
 }
 
@@ -43,7 +47,12 @@ func (c *checker) add(pointer, step, hint, format string, args ...any) {
 // checkNames makes sure that each name of the plan means one thing.
 func (c *checker) checkNames() {
 	take := func(pointer, step, name, what string) {
+		if name == "" { // that its form lacks it is said elsewhere
+			c.vague = true
+			return
+		}
 		if was, taken := c.names[name]; taken {
+			c.vague = true
 			c.add(pointer, step, "Use another name.", "%s is already %s", name, was)
 			return
 		}

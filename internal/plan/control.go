@@ -112,7 +112,7 @@ func (r *Run) Break(ctx context.Context, breaks []Breakpoint) error {
 	problems := checkBreaks(&r.state.Created.Plan, breaks)
 	r.mu.Unlock()
 	if len(problems) > 0 {
-		return &Problems{problems}
+		return &Problems{List: problems}
 	}
 	return r.tell(ctx, Event{Type: RunBreaks, Breaks: breaks})
 }
@@ -298,7 +298,7 @@ func (r *Run) fork(ctx context.Context, ch Change) (*Created, map[string]json.Ra
 		}
 	}
 	if _, problems := CheckInputs(&Plan{Inputs: changedInputs(&r.state.Created.Plan, ch.Inputs)}, ch.Inputs); len(problems) > 0 {
-		return nil, nil, &Problems{problems}
+		return nil, nil, &Problems{List: problems}
 	}
 	again := r.affected(ch, changed)
 	c := r.state.Created

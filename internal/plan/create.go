@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/stoahub/stoa/internal/plan/search"
+	"github.com/stoahub/stoa/internal/session"
 )
 
 // Fact is something that an action takes or yields, or that a plan is given or
@@ -35,8 +34,9 @@ type Action struct {
 	Tool    string          `json:"tool,omitempty"` // empty: the one called as Type
 	Inputs  []Fact          `json:"inputs"`
 	Outputs []Fact          `json:"outputs"`
-	Args    json.RawMessage `json:"args,omitempty"` // besides the inputs
+	Args    json.RawMessage `json:"args,omitempty"` // besides the inputs, or with references to them
 	Cost    float64         `json:"cost,omitempty"`
+	About   string          `json:"-"` // what the tool says of itself; decides between actions that are alike
 }
 
 // Goal is what to make a plan for.
@@ -46,6 +46,7 @@ type Goal struct {
 	Actions     []Action
 	Inputs      []Fact
 	Outputs     []Fact // what is wanted
+	Find        Lookup // what is known of tools; nil: nothing
 }
 
 // Create finds a plan for a goal. If there is none, the error is a
@@ -55,14 +56,18 @@ func Create(g Goal) (*Plan, error) {
 		return nil, errors.New("no output is required: there is nothing to plan")
 	}
 	problem := search.Problem{Given: asFacts(g.Inputs), Goals: asFacts(g.Outputs)}
+	wanted := g.words()
 	for _, a := range g.Actions {
-		problem.Actions = append(problem.Actions, search.Action{Name: a.Type, Inputs: asFacts(a.Inputs), Outputs: asFacts(a.Outputs), Cost: a.Cost})
+		problem.Actions = append(problem.Actions, search.Action{Name: a.Type, Inputs: asFacts(a.Inputs), Outputs: asFacts(a.Outputs), Cost: a.cost(wanted)})
 	}
 	found, why := search.Find(problem)
 	if why != nil {
 		return nil, why
 	}
-	w := writer{goal: g, found: found, named: map[search.Source]string{}, taken: map[string]bool{}}
+	if len(found.Steps) == 0 {
+		return nil, errors.New("everything that is required is an input already: there is nothing to plan")
+	}
+	w := writer{goal: g, found: found, named: map[search.Source]string{}, taken: map[string]bool{}, tools: map[string]Tool{}}
 	return w.write()
 }
 
@@ -134,6 +139,7 @@ type writer struct {
 	named map[search.Source]string // what each output that is used is called
 	taken map[string]bool
 	ids   []string
+	tools map[string]Tool
 }
 
 func (w *writer) write() (*Plan, error) {
@@ -156,7 +162,7 @@ func (w *writer) write() (*Plan, error) {
 	}
 	w.plan.Outputs = map[string]string{}
 	for i, u := range w.found.Goals {
-		w.plan.Outputs[w.goal.Outputs[i].Name] = "@" + w.reference(u.From)
+		w.plan.Outputs[w.goal.Outputs[i].Name] = "@" + w.reference(u.From, kindsOf(w.goal.Outputs[i].Schema))
 		w.tell("the required output "+u.Input, u)
 	}
 	return &w.plan, nil
@@ -201,24 +207,17 @@ func (w *writer) step(i int) (Step, error) {
 	found := w.found.Steps[i]
 	a := w.goal.Actions[found.Action]
 	s := Step{ID: w.ids[i], Action: a.Type, Tool: a.Tool}
-	args := map[string]json.RawMessage{}
-	if a.Args != nil {
-		if err := json.Unmarshal(a.Args, &args); err != nil {
-			return s, fmt.Errorf("the args of action %s are no object: %w", a.Type, err)
-		}
-	}
+	inputs := map[string]string{}
+	var names []string
 	for k, u := range found.Uses {
 		if u.Absent {
 			continue
 		}
-		ref, err := json.Marshal("@" + w.reference(u.From))
-		if err != nil {
-			return s, err
-		}
-		args[a.Inputs[k].Name] = ref
+		inputs[a.Inputs[k].Name] = w.reference(u.From, w.kindsOf(a, a.Inputs[k]))
+		names = append(names, a.Inputs[k].Name)
 		w.tell(fmt.Sprintf("the input %s of %s (%s)", u.Input, s.ID, a.Type), u)
 	}
-	raw, err := json.Marshal(args)
+	raw, err := w.arguments(a, names, inputs)
 	if err != nil {
 		return s, err
 	}
@@ -247,24 +246,24 @@ func (w *writer) plain(i int) bool {
 	return true
 }
 
-// reference is how what a source yields is referred to.
-func (w *writer) reference(from search.Source) string {
-	if from.Step == search.Given || w.plain(from.Step) {
+// reference is how what a source yields is referred to, where something of these
+// types is wanted; nil is any. The name of a single output is the whole result: if
+// the tool says that the result has a member of that name, that is what is meant,
+// unless what is wanted can only be the whole.
+func (w *writer) reference(from search.Source, wanted []string) string {
+	if from.Step == search.Given {
 		return w.named[from]
 	}
-	return w.ids[from.Step] + "." + w.goal.Actions[w.found.Steps[from.Step].Action].Outputs[from.Output].Name
-}
-
-// tell notes what was supposed, and what else would have done.
-func (w *writer) tell(what string, u search.Use) {
-	if u.Match != search.ByName {
-		how := map[search.Match]string{search.ByWords: "by the words of its name", search.ByType: "by its type", search.ByShape: "by its schema"}[u.Match]
-		w.plan.Assumptions = append(w.plan.Assumptions, fmt.Sprintf("%s is taken to be %s, %s", what, u.Fact, how))
-	}
-	if len(u.Ties) > 0 {
-		tie := fmt.Sprintf("%s could as well come from %s", what, strings.Join(u.Ties, " or "))
-		if !slices.Contains(w.plan.Ties, tie) {
-			w.plan.Ties = append(w.plan.Ties, tie)
+	if a := w.goal.Actions[w.found.Steps[from.Step].Action]; w.plain(from.Step) {
+		if len(a.Outputs) > 1 {
+			return w.named[from]
 		}
+		member := []session.Step{session.Member(a.Outputs[0].Name)}
+		part := schemaAt(w.tool(a).Output, member)
+		if is := kindsOf(part); part == nil || len(is) > 0 && len(wanted) > 0 && !overlap(is, wanted) {
+			return w.named[from]
+		}
+		return w.named[from] + session.FormatPath(member)
 	}
+	return w.ids[from.Step] + "." + w.goal.Actions[w.found.Steps[from.Step].Action].Outputs[from.Output].Name
 }

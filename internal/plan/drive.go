@@ -73,8 +73,8 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 		return ctx.Err() == nil && err != nil && !errors.Is(err, errGone)
 	}
 	defer l.release()
-	release := r.hold()
-	defer release()
+	held := func() {}
+	defer func() { held() }()
 	r.mu.Lock()
 	from := r.state.Created.Trace
 	r.mu.Unlock()
@@ -87,6 +87,7 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		held = r.hold(held)
 		wait, over, err := r.turn(ctx, &calls)
 		switch {
 		case errors.Is(err, errGone):
@@ -102,6 +103,7 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 		case over:
 			return false
 		}
+		held = r.hold(held)
 		timer.Reset(wait)
 		select {
 		case <-r.wake:
@@ -115,11 +117,17 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 	}
 }
 
-// hold keeps the Session from expiring while the run is alive.
-func (r *Run) hold() (release func()) {
+// hold keeps the Session from expiring while the run goes on. One that is paused
+// waits for a person, who may never come: it does not keep the Session for ever.
+// It takes the place of what held the Session so far.
+func (r *Run) hold(before func()) (release func()) {
+	defer before()
 	r.mu.Lock()
-	c := r.state.Created
+	c, rests := r.state.Created, r.state.Pause != nil && len(r.busy) == 0
 	r.mu.Unlock()
+	if rests {
+		return func() {}
+	}
 	if s, err := r.of.session(c.Owner, c.Session); err == nil {
 		return s.Hold()
 	}

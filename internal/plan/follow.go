@@ -114,8 +114,8 @@ func (r *Runs) sweep() {
 	}
 }
 
-// Sweep forgets the runs that are over at the given time and whose Sessions
-// hold nothing: no end of such a Session is told. Nor is that of one that ended
+// Sweep forgets the runs that are over or left paused for as long as runs are
+// kept, and whose Sessions hold nothing: no end of such a Session is told. Nor is that of one that ended
 // while the hub was about to.
 func (r *Runs) Sweep(ctx context.Context, now time.Time) {
 	keep := r.o.Keep()
@@ -130,8 +130,7 @@ func (r *Runs) Sweep(ctx context.Context, now time.Time) {
 	for _, run := range r.list() {
 		id := run.journal.session
 		left[id]++
-		s := run.Summary()
-		if kept[id] || !s.Status.Over() || s.Ended == nil || now.Sub(*s.Ended) < keep {
+		if rest := run.rested(); kept[id] || rest.IsZero() || now.Sub(rest) < keep {
 			continue
 		}
 		r.forget(ctx, run)
@@ -142,6 +141,19 @@ func (r *Runs) Sweep(ctx context.Context, now time.Time) {
 			r.purge(ctx, id)
 		}
 	}
+}
+
+// rested is since when nothing happens to a run: it is over, or paused.
+func (r *Run) rested() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.state.Status.Over():
+		return r.state.Ended
+	case r.state.Pause != nil && len(r.busy) == 0:
+		return r.state.Pause.Since
+	}
+	return time.Time{}
 }
 
 // trim forgets the oldest runs of a Session that are over, beyond the bound.

@@ -143,6 +143,16 @@ var compiled = sync.OnceValue(func() *schema.Schema {
 
 // Decode reads a plan and checks its form, not yet what it says.
 func Decode(raw []byte) (*Plan, []Problem) {
+	p, problems := Read(raw)
+	if problems != nil {
+		return nil, problems
+	}
+	return p, nil
+}
+
+// Read is Decode that returns what could be read where something is wrong; nil
+// if nothing could.
+func Read(raw []byte) (*Plan, []Problem) {
 	if len(raw) > MaxBytes {
 		return nil, []Problem{{Message: fmt.Sprintf("is longer than %d bytes", MaxBytes), Hint: "Keep large data as values of the session and refer to them."}}
 	}
@@ -162,7 +172,7 @@ func Decode(raw []byte) (*Plan, []Problem) {
 		problems = append(problems, p)
 	}
 	if len(problems) > 0 {
-		return nil, problems
+		return readable(raw, problems), problems
 	}
 	// A run sends the same bytes before and after a restart: the journal has them without white space.
 	var compact bytes.Buffer

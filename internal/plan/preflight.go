@@ -14,10 +14,11 @@ import (
 
 // Tool is what is known of a tool that a plan calls.
 type Tool struct {
-	Name       string       // as it is offered
-	Upstream   string       // whose it is
-	Ref        string       // its name across servers
-	Input      *schema.Lazy // nil: anything
+	Name       string          // as it is offered
+	Upstream   string          // whose it is
+	Ref        string          // its name across servers
+	Input      *schema.Lazy    // nil: anything
+	Output     json.RawMessage // the schema of what it yields; nil: not said
 	ReadOnly   bool
 	Idempotent bool
 	Defined    policy.Definition // for those who are asked about a call of it
@@ -30,41 +31,53 @@ type Lookup func(name string) (Tool, error)
 // Preflight says what would keep a run of a plan from being made, as far as
 // that can be told before anything is called: tools that do not exist or may
 // not be called, and arguments that do not fit. values returns what is known of
-// a reference already; nil means that it is not.
+// a reference already, nil that it is not; a nil function knows none.
 func Preflight(p *Plan, find Lookup, values func(session.Reference) []byte) []Problem {
+	if values == nil {
+		values = nothing
+	}
+	c := preflight{fitting: fitting{plan: p, find: find, own: p.owners()}, values: values}
 	var out []Problem
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		at := fmt.Sprintf("/steps/%d", i)
-		out = append(out, within(preflightCall(at, "tool", s.Called(), s.Args, find, values), s.ID)...)
-		if s.Fallback != nil && s.Fallback.Tool != "" {
-			out = append(out, within(preflightCall(at+"/fallback", "tool", s.Fallback.Tool, s.Fallback.Args, find, values), s.ID)...)
+		if s.Called() != "" { // else Check says so
+			out = append(out, c.call(at, s, s.Called(), s.Args)...)
 		}
-		if s.Compensate != nil {
-			out = append(out, within(preflightCall(at+"/compensate", "tool", s.Compensate.Tool, s.Compensate.Args, find, values), s.ID)...)
+		if s.Fallback != nil && s.Fallback.Tool != "" {
+			out = append(out, c.call(at+"/fallback", s, s.Fallback.Tool, s.Fallback.Args)...)
+		}
+		if s.Compensate != nil && s.Compensate.Tool != "" {
+			out = append(out, c.call(at+"/compensate", s, s.Compensate.Tool, s.Compensate.Args)...)
 		}
 	}
 	return out
 }
 
-func preflightCall(at, member, name string, args json.RawMessage, find Lookup, values func(session.Reference) []byte) []Problem {
-	tool, err := find(name)
+type preflight struct {
+	fitting
+	values func(session.Reference) []byte
+}
+
+// call says what is wrong with one call of a step.
+func (c *preflight) call(at string, s *Step, name string, args json.RawMessage) []Problem {
+	tool, err := c.find(name)
 	if err != nil {
 		f := fault.Of(err)
-		return []Problem{{Pointer: at + "/" + member, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Msg), Hint: f.Advice()}}
+		return []Problem{{Pointer: at + "/tool", Step: s.ID, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Msg), Hint: f.Advice()}}
 	}
 	if tool.Input == nil {
 		return nil
 	}
-	s, err := tool.Input.Get()
+	takes, err := tool.Input.Get()
 	if err != nil {
 		return nil // such a tool works, unchecked
 	}
 	var out []Problem
-	for _, f := range faults(s, args, values) {
-		out = append(out, Problem{Pointer: at + "/args" + f.Pointer, Message: f.Message})
+	for _, f := range faults(takes, args, c.values) {
+		out = append(out, Problem{Pointer: at + "/args" + f.Pointer, Step: s.ID, Message: f.Message})
 	}
-	return out
+	return merge(out, c.misfits(at+"/args", s, tool, args))
 }
 
 // placeholders stand for what is not known yet, one of each type: what is wrong

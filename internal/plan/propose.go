@@ -46,9 +46,9 @@ func Propose(ctx context.Context, m llm.Model, p Proposal) (*Plan, error) {
 			return found, nil
 		}
 		last = problems
-		req.Messages = append(req.Messages, llm.Say(llm.Assistant, text), llm.Say(llm.User, "This plan cannot be run. Repair it and answer with the whole plan:\n"+(&Problems{problems}).Error()))
+		req.Messages = append(req.Messages, llm.Say(llm.Assistant, text), llm.Say(llm.User, "This plan cannot be run. Repair it and answer with the whole plan:\n"+(&Problems{List: problems}).Error()))
 	}
-	return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "goal", Msg: fmt.Sprintf("the model proposed no plan that can be run in %d attempts; the last one: %s", rounds, (&Problems{last}).Error()), Hint: "Say the goal in other words, or give allowableActions and requiredOutputs."}
+	return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "goal", Msg: fmt.Sprintf("the model proposed no plan that can be run in %d attempts; the last one: %s", rounds, (&Problems{List: last}).Error()), Hint: "Say the goal in other words, or give allowableActions and requiredOutputs."}
 }
 
 const proposeSystem = "You make plans of tool calls. Answer with one JSON object, a plan, and nothing else. Call only tools that are listed. " +
@@ -75,15 +75,9 @@ func (p *Proposal) read(text string) (*Plan, []Problem) {
 	if i, j := bytes.IndexByte(raw, '{'), bytes.LastIndexByte(raw, '}'); i >= 0 && j > i {
 		raw = raw[i : j+1] // it may stand in a block, with words around it
 	}
-	found, problems := Decode(raw)
-	if problems == nil {
-		problems = Check(found, p.Known)
-	}
-	if problems == nil && p.Find != nil {
-		problems = Preflight(found, p.Find, nothing)
-	}
+	found, problems := Examine(raw, p.Known, p.Find)
 	for _, out := range p.Goal.Outputs {
-		if problems == nil && found.Outputs[out.Name] == "" {
+		if found != nil && found.Outputs[out.Name] == "" {
 			problems = append(problems, Problem{Pointer: "/outputs", Message: "lacks " + out.Name, Hint: "The goal requires it."})
 		}
 	}

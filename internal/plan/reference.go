@@ -99,7 +99,9 @@ func (p *Plan) owners() map[string]string {
 func (p *Plan) needs(own map[string]string, s *Step) []string {
 	set := map[string]bool{}
 	for _, a := range s.After {
-		set[a] = true
+		if own[a] == a { // that there is no such step is said by Check
+			set[a] = true
+		}
 	}
 	s.used("", func(_, text string, undo bool) {
 		ref, ok := session.ParseReference(text)

@@ -53,7 +53,7 @@ func newStage(t *testing.T) *stage {
 func newStageOn(t *testing.T, st *store.Store) *stage {
 	s := &stage{t: t, store: st, who: auth.Owner, by: actor.New(actor.API, auth.Owner), gates: map[string]chan int{}, fails: map[string]int{}}
 	var err error
-	if s.sessions, err = session.Open(t.Context(), st, session.Options{}); err != nil {
+	if s.sessions, err = session.Open(t.Context(), st, session.Options{Timeout: 5000 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.sessions.Close)
@@ -112,7 +112,7 @@ func (s *stage) module() mcp.Handler {
 	}
 	echo := func(_ context.Context, args json.RawMessage) (any, error) { return args, nil }
 	fail := func(_ context.Context, args json.RawMessage) (any, error) {
-		var a struct{ Name string }
+		var a struct{ Name, Say string }
 		if err := json.Unmarshal(args, &a); err != nil {
 			return nil, err
 		}
@@ -120,6 +120,9 @@ func (s *stage) module() mcp.Handler {
 		defer s.mu.Unlock()
 		if s.fails[a.Name] > 0 {
 			s.fails[a.Name]--
+			if a.Say != "" {
+				return modules.Answer{Data: 0, Error: a.Say}, nil // it spoke itself
+			}
 			return nil, errors.New("no luck with " + a.Name)
 		}
 		return args, nil

@@ -11,7 +11,6 @@ import (
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
-	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -29,20 +28,6 @@ type Start struct {
 	Key       string     // the same key twice is the same run; empty: no key
 	Open      bool       // for Check: inputs may be lacking
 	Trace     obs.Parent // what the run is part of
-}
-
-// Problems is a plan that cannot be run, and why.
-type Problems struct{ List []Problem }
-
-func (p *Problems) Error() string {
-	text := ""
-	for i, one := range p.List {
-		if i > 0 {
-			text += "; "
-		}
-		text += one.String()
-	}
-	return text
 }
 
 // Start begins a run, after all that can be checked has been.
@@ -76,36 +61,27 @@ func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, 
 		return nil, err
 	}
 	problems := Check(s.Plan, func(name string) bool { _, err := sess.Value(name); return err == nil })
-	if len(problems) > 0 {
-		return nil, &Problems{problems}
-	}
-	inputs, problems := CheckInputs(s.Plan, s.Inputs)
+	inputs, wrong := CheckInputs(s.Plan, s.Inputs)
 	if s.Open {
-		problems = slices.DeleteFunc(problems, func(p Problem) bool {
+		wrong = slices.DeleteFunc(wrong, func(p Problem) bool {
 			return s.Inputs[strings.TrimPrefix(p.Pointer, "/")] == nil && isInput(s.Plan, p.Pointer)
 		})
 	}
-	for i := range problems {
-		problems[i].Pointer = "/inputs" + problems[i].Pointer
+	for i := range wrong {
+		wrong[i].Pointer = "/inputs" + wrong[i].Pointer
 	}
 	find := func(name string) (Tool, error) { return r.o.Find(ctx, s.actor(), s.Session, name) }
-	known := func(ref session.Reference) []byte {
-		data, ok := inputs[ref.Name]
-		if !ok || ref.Session != "" {
-			return nil
-		}
-		part, err := session.Dig(data, ref.Path)
-		if err != nil {
-			return nil
-		}
-		return part
-	}
-	problems = append(problems, Preflight(s.Plan, find, known)...)
+	problems = merge(append(problems, wrong...), Preflight(s.Plan, find, knownInputs(inputs)))
 	problems = append(problems, checkBreaks(s.Plan, s.Breaks)...)
 	if len(problems) > 0 {
-		return nil, &Problems{problems}
+		return nil, &Problems{List: problems}
 	}
 	return inputs, nil
+}
+
+// Tools finds tools as a run of an actor's plan would.
+func (r *Runs) Tools(ctx context.Context, by actor.Actor, session string) Lookup {
+	return func(name string) (Tool, error) { return r.o.Find(ctx, by.By(actor.ByRun("", nil)), session, name) }
 }
 
 // isInput says whether a pointer of CheckInputs is to an input of the plan.

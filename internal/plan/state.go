@@ -227,6 +227,7 @@ func (s *State) applyStep(e Event) error {
 	if st == nil {
 		return errors.New("there is no such step")
 	}
+	s.decided(e)
 	switch e.Type {
 	case StepOpened:
 		if s.mode == OneStep && s.single == "" {
@@ -262,6 +263,20 @@ func (s *State) applyStep(e Event) error {
 	}
 	st.settle()
 	return nil
+}
+
+// decided says why a run is paused still whose question a person has answered.
+func (s *State) decided(e Event) {
+	p := s.Pause
+	if p == nil || p.Step != e.Step || !slices.ContainsFunc(s.Steps[e.Step].Items, func(it ItemState) bool { return it.Phase == ItemUnknown }) {
+		return
+	}
+	what := map[EventType]string{StepAgain: "is to be called again", StepSkipped: "is skipped", StepPinned: "has the result that was set"}[e.Type]
+	if what != "" {
+		one := *p
+		one.Reason = e.Step + " " + what + ", as a person decided; continue the run"
+		s.Pause = &one
+	}
 }
 
 // Spent is how long a run has taken by now, pauses not counted.

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -368,12 +369,101 @@ func TestBounds(t *testing.T) {
 		t.Error(err)
 	}
 	s.runs.Sweep(t.Context(), time.Now().Add(61*time.Minute))
-	if got := s.runs.Of(s.who.Name, ""); len(got) != 2 {
-		t.Errorf("%d runs are left: want the one that is paused and that of a session with a value", len(got))
+	if got := s.runs.Of(s.who.Name, ""); len(got) != 1 || got[0] != kept {
+		t.Errorf("%d runs are left: want that of a session with a value", len(got))
 	}
 	s.runs.Close()
 	s.open()
-	if got := s.runs.Of(s.who.Name, ""); len(got) != 2 {
+	if got := s.runs.Of(s.who.Name, ""); len(got) != 1 {
 		t.Errorf("%d runs come back", len(got))
 	}
+}
+
+// What a tool says of wrong arguments, or of what is not there, it would say
+// again; of anything else that bears repetition it is asked once more.
+func TestLastingFailures(t *testing.T) {
+	for say, want := range map[string]int{
+		"": 2, "the database is locked": 2,
+		"MCP error -32602: Input validation error: Invalid arguments for tool write_file": 1,
+		"ENOENT: no such file or directory, open 'x'":                                     1,
+		"Access denied - path outside allowed directories: /etc":                          1,
+	} {
+		s := newStage(t)
+		s.fails["f"] = 1
+		v := s.wait(s.start(fmt.Sprintf(`{"steps":[{"id":"a","tool":"peek","args":{"name":"f","say":%q},"backoffMs":1}]}`, say)))
+		if n := strings.Count(s.called(), "peek"); n != want || (v.Status == plan.Finished) != (want == 2) {
+			t.Errorf("%q: called %d times, %s", say, n, states(v))
+		}
+	}
+	s := newStage(t)
+	s.fails["f"] = 1
+	v := s.wait(s.start(`{"steps":[{"id":"a","tool":"peek","args":{"name":"f","say":"ENOENT"},"retries":1,"backoffMs":1}]}`))
+	if states(v) != "done: a done" {
+		t.Errorf("a step that says how often it is tried: %s", states(v))
+	}
+}
+
+// What is said of a call of which nobody knows is what happened: not that it is
+// made again before it is.
+func TestRetrySaysWhatHappens(t *testing.T) {
+	s := newStage(t)
+	run := s.start(`{"steps":[{"id":"a","tool":"gate","args":{"gate":"g"}}]}`)
+	s.busy(1)
+	s.runs.Close() // it is not known what became of the call
+	s.called()
+	s.open()
+	s.runs.Resume()
+	run = s.found(s.runs, run.ID())
+	if v := s.wait(run); v.Status != plan.Paused || !strings.Contains(v.Reason, "not known") {
+		t.Fatal(states(v), v.Reason)
+	}
+	_, note, err := s.runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "retry", Step: "a"})
+	if err != nil || note != "a will be called again when the run goes on: continue it" {
+		t.Errorf("%v: %s", err, note)
+	}
+	v := s.wait(run)
+	if got := s.called(); got != "" || v.Status != plan.Paused || strings.Contains(v.Reason, "not known") || !strings.Contains(v.Reason, "is to be called again") {
+		t.Errorf("%s: %s; called %s", states(v), v.Reason, got)
+	}
+	s.gate("g") <- 1
+	if err := run.Continue(t.Context(), plan.ToBreak, ""); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.wait(run); states(v) != "done: a done" || s.called() != `gate {"gate":"g"}` {
+		t.Error(states(v))
+	}
+}
+
+// A run that goes on keeps its Session from expiring; one that was left at a
+// breakpoint does not.
+func TestPausedRunKeepsNoSession(t *testing.T) {
+	s := newStage(t)
+	kept, err := s.sessions.Bind(session.Binding{Principal: s.who.Name, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := kept.Put(t.Context(), session.New{Name: "v", Data: []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+	run := s.start(`{"steps":[{"id":"a","tool":"echo","args":{"x":1}},{"id":"b","tool":"gate","args":{"gate":"g","x":"@a.x"}}]}`, breaks(plan.Breakpoint{Step: "b"}))
+	s.wait(run)
+	fork, _, err := s.runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "set", Step: "a", Value: []byte(`{"x":2}`), Breaks: []plan.Breakpoint{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fork.Continue(t.Context(), plan.ToBreak, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.busy(1)
+	there := func() bool { return s.sessions.Find(s.who.Name, "test") != nil }
+	far := time.Now().Add(10_000 * time.Hour)
+	if s.sessions.Sweep(t.Context(), far); !there() {
+		t.Fatal("the session of a run that goes on expires")
+	}
+	s.gate("g") <- 1
+	s.wait(fork)
+	s.until("the session expires", func() bool {
+		s.sessions.Sweep(t.Context(), far)
+		return !there()
+	})
 }

@@ -23,10 +23,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 	if err != nil {
 		return nil, &Error{Kind: "invalid_arguments", Message: err.Error(), Hint: "Correct the plan at this place.", cause: err}
 	}
-	p, problems := plan.Decode(doc.JSON)
-	if problems == nil {
-		problems = plan.Check(p, func(string) bool { return true })
-	}
+	p, problems := plan.Examine(doc.JSON, func(string) bool { return true }, nil)
 	if problems != nil {
 		return nil, wrap(&plan.Problems{List: problems})
 	}
@@ -80,7 +77,7 @@ type Action struct {
 // CreatePlan finds a plan: a deterministic search over what actions need and
 // yield. If none leads to the goal, the error says what is missing.
 func (h *Hub) CreatePlan(ctx context.Context, g Goal) (*Plan, error) {
-	goal := plan.Goal{Title: g.Title, Description: g.Description, Inputs: facts(g.Inputs), Outputs: facts(g.Outputs)}
+	goal := plan.Goal{Find: h.hub.PlanTools(ctx), Title: g.Title, Description: g.Description, Inputs: facts(g.Inputs), Outputs: facts(g.Outputs)}
 	for _, a := range g.Actions {
 		goal.Actions = append(goal.Actions, plan.Action{Type: a.Type, Tool: a.Tool, Inputs: facts(a.Inputs), Outputs: facts(a.Outputs), Cost: a.Cost})
 	}

@@ -119,6 +119,10 @@ func check(p Problem, f *Found) error {
 	all := 1<<len(p.Actions) - 1
 	if closure(p, all, ByName) {
 		limit = ByName
+		f.uses(func(u *Use) { limit = max(limit, u.Match) })
+		if limit > ByWords {
+			return fmt.Errorf("a match by %v, where names suffice", limit)
+		}
 	}
 	fact := func(s Source) Fact {
 		if s.Step == Given {

@@ -38,6 +38,18 @@ func words(name string) []string {
 	return out
 }
 
+// Words are the words of a name or a text, in lower case.
+func Words(text string) []string { return words(text) }
+
+// Alike says whether the words of one name are among those of the other.
+func Alike(a, b string) bool {
+	within := func(x, y []string) bool {
+		return len(x) > 0 && !slices.ContainsFunc(x, func(w string) bool { return !slices.Contains(y, w) })
+	}
+	v, w := words(a), words(b)
+	return within(v, w) || within(w, v)
+}
+
 // plain says whether a name is already as it is compared, which most are.
 func plain(name string) bool {
 	last := byte('_')

@@ -5,7 +5,8 @@
 // Find is deterministic and complete: it finds a plan if and only if there is
 // one, and no step of it can be left out. It prefers what matches by name over
 // what matches by the words of a name, then by type, then by schema, and among
-// those what costs less; that the plan is the cheapest of all is not promised,
+// those what costs less; of plans that guess no more it prefers one that uses
+// more of what is given. That the plan is the cheapest of all is not promised,
 // since to find that takes exponential time. Where nothing leads to what is
 // wanted, it says what is missing and which action comes nearest.
 //
@@ -105,10 +106,15 @@ func Find(p Problem) (found *Found, why *Impossible) {
 			return nil, explain(ix, d)
 		}
 	}
+	return prefer(ix, d), nil
+}
+
+// finish makes a plan of a derivation that reaches the goals.
+func (ix *index) finish(d *derivation) *Found {
 	f := thin(ix, d)
 	ix.ties(d, f)
-	f.fillOptional(p)
-	return f, nil
+	f.fillOptional(ix.p)
+	return f
 }
 
 // thin makes a plan of the actions that a derivation uses, less those without

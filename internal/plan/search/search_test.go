@@ -52,6 +52,12 @@ func TestPreferences(t *testing.T) {
 		matched Match  // of the goal, or of the last step's first input
 		ties    []string
 	}{
+		{"what uses what is given", Problem{Actions: []Action{{Name: "any", Outputs: facts("content")}, {Name: "of", Inputs: facts("path"), Outputs: facts("content"), Cost: 9}}, Given: facts("path"), Goals: facts("content")}, "of", ByName, nil},
+		{"what uses all that is given", Problem{Actions: []Action{{Name: "read", Inputs: facts("path"), Outputs: facts("content")}, {Name: "search", Inputs: facts("path", "pattern"), Outputs: facts("content"), Cost: 2}}, Given: facts("path", "pattern"), Goals: facts("content")}, "search", ByName, nil},
+		{"what uses it under another name", Problem{Actions: []Action{{Name: "any", Outputs: facts("content")}, {Name: "of", Inputs: facts("path"), Outputs: facts("content")}}, Given: facts("source_path"), Goals: facts("content")}, "of", ByName, nil},
+		{"what is wanted, whatever is given", Problem{Actions: []Action{{Name: "any", Outputs: facts("content")}, {Name: "of", Inputs: facts("path"), Outputs: facts("page_content")}}, Given: facts("path"), Goals: facts("content")}, "any", ByName, nil},
+		{"no guess for the sake of it", Problem{Actions: []Action{{Name: "any", Outputs: facts("content")}, {Name: "of", Inputs: facts("path:text"), Outputs: facts("content")}}, Given: facts("name:text"), Goals: facts("content")}, "any", ByName, nil},
+		{"either of two that use it", Problem{Actions: []Action{{Name: "any", Outputs: facts("content")}, {Name: "of", Inputs: facts("path"), Outputs: facts("content")}, {Name: "too", Inputs: facts("path"), Outputs: facts("content")}}, Given: facts("path"), Goals: facts("content")}, "of", ByName, []string{"too.content"}},
 		{"the cheaper one", Problem{Actions: []Action{{Name: "dear", Outputs: facts("x"), Cost: 5}, {Name: "cheap", Outputs: facts("x"), Cost: 2}}, Goals: facts("x")}, "cheap", ByName, nil},
 		{"a name at any cost", Problem{Actions: []Action{{Name: "near", Outputs: facts("big_x")}, {Name: "same", Outputs: facts("x"), Cost: 900}}, Goals: facts("x")}, "same", ByName, nil},
 		{"words before type", Problem{Actions: []Action{{Name: "typed", Outputs: facts("other:text")}, {Name: "worded", Outputs: facts("x_y:text"), Cost: 3}}, Goals: facts("x:text")}, "worded", ByWords, nil},

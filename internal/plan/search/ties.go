@@ -1,5 +1,7 @@
 package search
 
+import "slices"
+
 // maxTies is how many of the things that would have done as well are told.
 const maxTies = 4
 
@@ -43,14 +45,14 @@ func (ix *index) tie(d *derivation, f *Found, n int, u *Use) {
 	if u.From.Step != Given {
 		chosen += ix.first[f.Steps[u.From.Step].Action]
 	}
-	if n == chosen || d.facts[n] != d.facts[chosen] || len(u.Ties) == maxTies {
-		return
+	if n != chosen && d.facts[n] == d.facts[chosen] {
+		u.tie(ix.name(ix.facts[n]))
 	}
-	name := ix.name(ix.facts[n])
-	for _, t := range u.Ties {
-		if t == name {
-			return
-		}
+}
+
+// tie adds what would have done as well, unless it is known or there is enough.
+func (u *Use) tie(name string) {
+	if len(u.Ties) < maxTies && !slices.Contains(u.Ties, name) {
+		u.Ties = append(u.Ties, name)
 	}
-	u.Ties = append(u.Ties, name)
 }

@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoahub/stoa/internal/plan/search"
+	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/wire"
+)
+
+// tool is what is known of the tool of an action.
+func (w *writer) tool(a Action) Tool {
+	name := (&Step{Action: a.Type, Tool: a.Tool}).Called()
+	t, ok := w.tools[name]
+	if !ok && w.goal.Find != nil {
+		t, _ = w.goal.Find(name) // actions need not be tools yet
+		w.tools[name] = t
+	}
+	return t
+}
+
+// arguments are those of an action: what its args say, with what fills its
+// inputs where they refer to them. An input that they do not refer to is an
+// argument of its name, or of the one that the tool has for it.
+func (w *writer) arguments(a Action, names []string, inputs map[string]string) (json.RawMessage, error) {
+	args := map[string]any{}
+	placed := map[string]bool{}
+	if a.Args != nil {
+		v, ok := decoded(a.Args)
+		if args, ok = v.(map[string]any); !ok {
+			return nil, fmt.Errorf("the args of action %s are no object", a.Type)
+		}
+		refer(args, inputs, placed)
+	}
+	properties := wire.Members(wire.Get(w.tool(a).takes(), "properties"))
+	for _, name := range names {
+		if placed[name] {
+			continue
+		}
+		arg := argumentFor(name, properties, args)
+		args[arg] = "@" + inputs[name]
+		if arg != name {
+			w.plan.Assumptions = append(w.plan.Assumptions, fmt.Sprintf("the argument %s of %s is taken to be its input %s, by the words of its name", arg, (&Step{Action: a.Type, Tool: a.Tool}).Called(), name))
+		}
+	}
+	return json.Marshal(args)
+}
+
+// kindsOf are the types that an input of an action may be of; nil is any.
+func (w *writer) kindsOf(a Action, in Fact) []string {
+	if in.Schema != nil {
+		return kindsOf(in.Schema)
+	}
+	return kindsOf(schemaAt(w.tool(a).takes(), []session.Step{session.Member(in.Name)}))
+}
+
+// takes is the schema of a tool's arguments; nil if it is not known.
+func (t Tool) takes() json.RawMessage {
+	if t.Input == nil {
+		return nil
+	}
+	return t.Input.Raw
+}
+
+// refer puts what fills inputs in the place of the references to them, and notes
+// which there are.
+func refer(v any, inputs map[string]string, placed map[string]bool) any {
+	switch v := v.(type) {
+	case string:
+		ref, ok := session.ParseReference(v)
+		if !ok || ref.Session != "" || inputs[ref.Name] == "" {
+			return v
+		}
+		placed[ref.Name] = true
+		return "@" + inputs[ref.Name] + session.FormatPath(ref.Path)
+	case []any:
+		for i := range v {
+			v[i] = refer(v[i], inputs, placed)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = refer(v[k], inputs, placed)
+		}
+	}
+	return v
+}
+
+// argumentFor is the argument of a tool that an input is meant for: the one of
+// its name; where the tool has none, the only free one that has the same words
+// besides others.
+func argumentFor(name string, properties []wire.Field, taken map[string]any) string {
+	var alike []string
+	for _, p := range properties {
+		arg := string(p.Name)
+		if arg == name {
+			return name
+		}
+		if _, set := taken[arg]; !set && search.Alike(name, arg) {
+			alike = append(alike, arg)
+		}
+	}
+	if len(alike) == 1 {
+		return alike[0]
+	}
+	return name
+}
+
+// tell notes what was supposed, and what else would have done.
+func (w *writer) tell(what string, u search.Use) {
+	if u.Match != search.ByName {
+		how := map[search.Match]string{search.ByWords: "by the words of its name", search.ByType: "by its type", search.ByShape: "by its schema"}[u.Match]
+		w.plan.Assumptions = append(w.plan.Assumptions, fmt.Sprintf("%s is taken to be %s, %s", what, u.Fact, how))
+	}
+	if len(u.Ties) > 0 {
+		tie := fmt.Sprintf("%s could as well come from %s", what, strings.Join(u.Ties, " or "))
+		if !slices.Contains(w.plan.Ties, tie) {
+			w.plan.Ties = append(w.plan.Ties, tie)
+		}
+	}
+}
+
+// words are those of what is wanted, by which tools that are alike in what they
+// take and yield are told apart.
+func (g *Goal) words() map[string]bool {
+	out := map[string]bool{}
+	add := func(text string) {
+		for _, word := range search.Words(text) {
+			if len(word) > 2 && !slices.Contains(fillers, word) {
+				out[strings.TrimSuffix(word, "s")] = true
+			}
+		}
+	}
+	add(g.Title)
+	add(g.Description)
+	for _, out := range g.Outputs {
+		add(out.Name)
+	}
+	return out
+}
+
+var fillers = []string{"the", "and", "for", "with", "from", "into", "that", "this", "all", "its", "are", "use"}
+
+// cost is what an action costs: less, the more of the words that are wanted its
+// tool has in its name or in what it says of itself. It is never so much less
+// that what changes something comes before what only reads.
+func (a *Action) cost(wanted map[string]bool) float64 {
+	if a.About == "" || len(wanted) == 0 {
+		return a.Cost
+	}
+	has := map[string]bool{}
+	for _, word := range search.Words(a.Type + " " + a.About) {
+		has[strings.TrimSuffix(word, "s")] = true
+	}
+	hits := 0
+	for word := range wanted {
+		if has[word] {
+			hits++
+		}
+	}
+	if strings.Contains(strings.ToLower(a.About), "deprecated") {
+		hits = 0
+	}
+	return a.Cost * (1 - 0.4*float64(hits)/float64(len(wanted)))
+}
