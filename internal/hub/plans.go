@@ -309,7 +309,7 @@ func actionOf(it *catalog.Item) plan.Action {
 	if err := json.Unmarshal(it.Raw, &def); err != nil {
 		return plan.Action{Type: it.Exposed, Tool: it.Exposed, Outputs: []plan.Fact{{Name: factName(it.Name)}}}
 	}
-	a.About = def.Title + " " + def.Description
+	a.About = def.Description
 	for _, name := range slices.Sorted(maps.Keys(def.InputSchema.Properties)) {
 		a.Inputs = append(a.Inputs, plan.Fact{Name: name, Schema: def.InputSchema.Properties[name], Optional: !slices.Contains(def.InputSchema.Required, name)})
 	}
@@ -318,7 +318,7 @@ func actionOf(it *catalog.Item) plan.Action {
 			a.Outputs = append(a.Outputs, plan.Fact{Name: name, Schema: def.OutputSchema.Properties[name]})
 		}
 	}
-	if len(a.Outputs) == 0 {
+	if a.Members = len(a.Outputs) > 0; !a.Members {
 		a.Outputs = []plan.Fact{{Name: factName(it.Name)}}
 	}
 	return a

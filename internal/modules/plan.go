@@ -256,7 +256,13 @@ func (m planModule) made(ctx context.Context, req *mcp.Request, a planArgs, s *s
 		if len(g.Outputs) == 0 {
 			return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "plan_create", Msg: "nothing is wanted", Hint: "Give requiredOutputs with allowableActions or tools, a ready plan, or a goal in words."}
 		}
-		return plan.Create(g)
+		p, err := plan.Create(g)
+		if none, ok := errors.AsType[*search.Impossible](err); err != nil && !ok {
+			return nil, fault.New(fault.InvalidArguments, "plan_create", "%v", err)
+		} else if ok {
+			return nil, none
+		}
+		return p, nil
 	}
 	if m.o.Propose == nil {
 		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "goal", Msg: "no model is configured that could propose a plan", Hint: "Configure one under models, or give requiredOutputs and allowableActions."}

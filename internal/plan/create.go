@@ -37,6 +37,7 @@ type Action struct {
 	Args    json.RawMessage `json:"args,omitempty"` // besides the inputs, or with references to them
 	Cost    float64         `json:"cost,omitempty"`
 	About   string          `json:"-"` // what the tool says of itself; decides between actions that are alike
+	Members bool            `json:"-"` // the outputs are members of the result, as the tool's schema has them
 }
 
 // Goal is what to make a plan for.
@@ -207,21 +208,17 @@ func (w *writer) step(i int) (Step, error) {
 	found := w.found.Steps[i]
 	a := w.goal.Actions[found.Action]
 	s := Step{ID: w.ids[i], Action: a.Type, Tool: a.Tool}
-	inputs := map[string]string{}
-	var names []string
+	var fills []filled
 	for k, u := range found.Uses {
 		if u.Absent {
 			continue
 		}
-		inputs[a.Inputs[k].Name] = w.reference(u.From, w.kindsOf(a, a.Inputs[k]))
-		names = append(names, a.Inputs[k].Name)
+		fills = append(fills, filled{name: a.Inputs[k].Name, ref: w.reference(u.From, w.kindsOf(a, a.Inputs[k])), from: u.From})
 		w.tell(fmt.Sprintf("the input %s of %s (%s)", u.Input, s.ID, a.Type), u)
 	}
-	raw, err := w.arguments(a, names, inputs)
-	if err != nil {
+	if err := w.arguments(&s, a, fills); err != nil {
 		return s, err
 	}
-	s.Args = raw
 	if w.plain(i) {
 		for k := range a.Outputs {
 			s.Outputs = append(s.Outputs, w.named[search.Source{Step: i, Output: k}])
@@ -234,7 +231,11 @@ func (w *writer) step(i int) (Step, error) {
 // outputs each is the result's member of its name, so that none of them can
 // have another.
 func (w *writer) plain(i int) bool {
-	outs := w.goal.Actions[w.found.Steps[i].Action].Outputs
+	a := w.goal.Actions[w.found.Steps[i].Action]
+	outs := a.Outputs
+	if a.Members { // there may be many, and they need not be there
+		return false
+	}
 	if len(outs) <= 1 {
 		return true
 	}

@@ -22,31 +22,54 @@ func (w *writer) tool(a Action) Tool {
 	return t
 }
 
-// arguments are those of an action: what its args say, with what fills its
-// inputs where they refer to them. An input that they do not refer to is an
-// argument of its name, or of the one that the tool has for it.
-func (w *writer) arguments(a Action, names []string, inputs map[string]string) (json.RawMessage, error) {
-	args := map[string]any{}
-	placed := map[string]bool{}
+// filled is an input of an action, and what fills it.
+type filled struct {
+	name string
+	ref  string // without the @
+	from search.Source
+}
+
+// arguments writes those of a step: what the args of its action say, with what
+// fills its inputs where they refer to them. An input that they do not refer to is
+// an argument of its name, or of the one that the tool has for it; where the tool
+// has none, the step waits for what yields it.
+func (w *writer) arguments(s *Step, a Action, fills []filled) (err error) {
+	args, placed := map[string]any{}, map[string]bool{}
 	if a.Args != nil {
 		v, ok := decoded(a.Args)
 		if args, ok = v.(map[string]any); !ok {
-			return nil, fmt.Errorf("the args of action %s are no object", a.Type)
+			return fmt.Errorf("the args of action %s are no object", a.Type)
 		}
-		refer(args, inputs, placed)
+		refs := map[string]string{}
+		for _, f := range fills {
+			refs[f.name] = f.ref
+		}
+		refer(args, refs, placed)
 	}
 	properties := wire.Members(wire.Get(w.tool(a).takes(), "properties"))
-	for _, name := range names {
-		if placed[name] {
+	for _, f := range fills {
+		if placed[f.name] {
 			continue
 		}
-		arg := argumentFor(name, properties, args)
-		args[arg] = "@" + inputs[name]
-		if arg != name {
-			w.plan.Assumptions = append(w.plan.Assumptions, fmt.Sprintf("the argument %s of %s is taken to be its input %s, by the words of its name", arg, (&Step{Action: a.Type, Tool: a.Tool}).Called(), name))
+		arg := argumentFor(f.name, properties, args)
+		switch {
+		case arg == "":
+			w.assume("%s has no argument for the input %s of %s, which only waits for it", s.Called(), f.name, s.ID)
+			if f.from.Step != search.Given && !slices.Contains(s.After, w.ids[f.from.Step]) {
+				s.After = append(s.After, w.ids[f.from.Step])
+			}
+			continue
+		case arg != f.name:
+			w.assume("the argument %s of %s is taken to be the input %s, by the words of its name", arg, s.ID, f.name)
 		}
+		args[arg] = "@" + f.ref
 	}
-	return json.Marshal(args)
+	s.Args, err = json.Marshal(args)
+	return err
+}
+
+func (w *writer) assume(format string, args ...any) {
+	w.plan.Assumptions = append(w.plan.Assumptions, fmt.Sprintf(format, args...))
 }
 
 // kindsOf are the types that an input of an action may be of; nil is any.
@@ -89,8 +112,8 @@ func refer(v any, inputs map[string]string, placed map[string]bool) any {
 }
 
 // argumentFor is the argument of a tool that an input is meant for: the one of
-// its name; where the tool has none, the only free one that has the same words
-// besides others.
+// its name, or the only free one that has the same words besides others; "" if
+// there is none. A tool that says nothing of its arguments takes any.
 func argumentFor(name string, properties []wire.Field, taken map[string]any) string {
 	var alike []string
 	for _, p := range properties {
@@ -102,17 +125,20 @@ func argumentFor(name string, properties []wire.Field, taken map[string]any) str
 			alike = append(alike, arg)
 		}
 	}
-	if len(alike) == 1 {
+	switch {
+	case len(properties) == 0:
+		return name
+	case len(alike) == 1:
 		return alike[0]
 	}
-	return name
+	return ""
 }
 
 // tell notes what was supposed, and what else would have done.
 func (w *writer) tell(what string, u search.Use) {
 	if u.Match != search.ByName {
 		how := map[search.Match]string{search.ByWords: "by the words of its name", search.ByType: "by its type", search.ByShape: "by its schema"}[u.Match]
-		w.plan.Assumptions = append(w.plan.Assumptions, fmt.Sprintf("%s is taken to be %s, %s", what, u.Fact, how))
+		w.assume("%s is taken to be %s, %s", what, u.Fact, how)
 	}
 	if len(u.Ties) > 0 {
 		tie := fmt.Sprintf("%s could as well come from %s", what, strings.Join(u.Ties, " or "))
@@ -144,24 +170,35 @@ func (g *Goal) words() map[string]bool {
 var fillers = []string{"the", "and", "for", "with", "from", "into", "that", "this", "all", "its", "are", "use"}
 
 // cost is what an action costs: less, the more of the words that are wanted its
-// tool has in its name or in what it says of itself. It is never so much less
+// tool has in its name or in what it says of itself, first of all. It is never so much less
 // that what changes something comes before what only reads.
 func (a *Action) cost(wanted map[string]bool) float64 {
 	if a.About == "" || len(wanted) == 0 {
 		return a.Cost
 	}
-	has := map[string]bool{}
-	for _, word := range search.Words(a.Type + " " + a.About) {
-		has[strings.TrimSuffix(word, "s")] = true
-	}
-	hits := 0
-	for word := range wanted {
-		if has[word] {
-			hits++
+	weight := map[string]float64{}
+	note := func(text string, w float64) {
+		for _, word := range search.Words(text) {
+			word = strings.TrimSuffix(word, "s")
+			weight[word] = max(weight[word], w)
 		}
+	}
+	first, rest, _ := strings.Cut(a.About, ". ")
+	note(a.Type, 1)
+	note(first, 0.9) // what it is for
+	note(rest, 0.3)  // what else there is to know, and what it is not for
+	hits := 0.0
+	for word := range wanted {
+		hits += weight[word]
 	}
 	if strings.Contains(strings.ToLower(a.About), "deprecated") {
 		hits = 0
 	}
-	return a.Cost * (1 - 0.4*float64(hits)/float64(len(wanted)))
+	cost := a.Cost * (1 - 0.4*hits/float64(len(wanted)))
+	for _, out := range a.Outputs {
+		if kinds := kindsOf(out.Schema); slices.Contains(kinds, "array") || slices.Contains(kinds, "object") {
+			return cost * 1.01 // of two that are alike in all else, the one with the plainer answer
+		}
+	}
+	return cost
 }

@@ -178,6 +178,9 @@ func TestCreateFromSchemas(t *testing.T) {
 		{"an input under another name than the tool's",
 			`{"allowableActions":[{"type":"read","tool":"files__read","inputs":["file_path"],"outputs":["content"]}],"inputs":["file_path"],"requiredOutputs":["content"]}`,
 			`{"path":"@file_path"} @content.content`},
+		{"an input that the tool does not take",
+			`{"allowableActions":[{"type":"write","tool":"files__write","inputs":["path","text"],"args":{"content":"@text"},"outputs":["written"]},{"type":"read","tool":"files__read","inputs":["path","written"],"outputs":["content"]}],"inputs":["path","text"],"requiredOutputs":["content"]}`,
+			`{"content":"@text","path":"@path"} {"path":"@path"} after step_1 @content.content`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := createWith(t, c.goal, toolsOf)
@@ -187,6 +190,9 @@ func TestCreateFromSchemas(t *testing.T) {
 			var got []string
 			for _, s := range p.Steps {
 				got = append(got, string(s.Args))
+				if s.After != nil {
+					got = append(got, "after "+strings.Join(s.After, " "))
+				}
 			}
 			for _, ref := range p.Outputs {
 				got = append(got, ref)
