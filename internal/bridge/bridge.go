@@ -37,12 +37,13 @@ type Options struct {
 	Logger    *slog.Logger // nil discards
 }
 
-// Bridge serves the tool. It is an mcp.Handler.
+// Bridge serves the tool, and resources that tell of the agents. It is an mcp.Handler.
 type Bridge struct {
-	opts Options
-	base *url.URL
-	tool *tool
-	log  *slog.Logger
+	opts      Options
+	base      *url.URL
+	tool      *tool
+	resources *resources
+	log       *slog.Logger
 }
 
 // New returns a bridge. It connects to nothing.
@@ -56,7 +57,11 @@ func New(o Options) (*Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bridge{opts: o, base: base, tool: t, log: o.Logger}
+	r, err := newResources(base, t)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bridge{opts: o, base: base, tool: t, resources: r, log: o.Logger}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -78,12 +83,14 @@ func (b *Bridge) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, er
 	}
 	switch req.Method {
 	case "initialize", "server/discover":
-		return mcp.Introduce(req.Client, []byte(`{"tools":{}}`), mcp.ServerInfo("stoa-bridge", "Stoa bridge"), "")
+		return mcp.Introduce(req.Client, []byte(`{"tools":{},"resources":{}}`), mcp.ServerInfo("stoa-bridge", "Stoa bridge"), "")
 	case "tools/list":
-		if c := req.Param("cursor"); c != nil && string(c) != "null" {
-			return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "the list does not go on, so there is no such cursor")
+		if err := oneCursor(req); err != nil {
+			return mcp.Response{}, err
 		}
 		return answer(req, b.tool.listed)
+	case "resources/list", "resources/templates/list", "resources/read":
+		return b.resources.handle(req)
 	case "tools/call":
 		name, ok := req.Text("name")
 		if !ok {
@@ -112,10 +119,10 @@ func answer(req *mcp.Request, raw []byte) (mcp.Response, error) {
 	return mcp.Response{Result: raw}, nil
 }
 
-// Attach has nobody to tell: the tool never changes.
+// Attach has nobody to tell: the tool and the resources never change.
 func (b *Bridge) Attach(*mcp.Listener) (stop func()) { return func() {} }
 
-// Subscribe fails: there are no resources.
+// Subscribe fails: no resource changes.
 func (b *Bridge) Subscribe(_ context.Context, _ *mcp.Listener, uri string) error {
 	return fault.New(fault.ResourceNotFound, uri, "it cannot be subscribed to here")
 }

@@ -1,5 +1,6 @@
 // Package bridge is an MCP server in front of WebSocket agents: its tool
-// ailumina_chat puts a question to one of them and returns its answer.
+// ailumina_chat puts a question to one of them and returns its answer. Its
+// resources tell which agents there are.
 //
 // It promises that the tool is defined and answers as the agents' clients know
 // it: one text that is the JSON {success, data} or {success, error}, where

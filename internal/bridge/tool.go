@@ -36,6 +36,7 @@ var types = []struct{ name, agent string }{{"crud", "crud"}, {"news", "news"}, {
 type tool struct {
 	listed []byte // the answer to tools/list
 	input  *schema.Schema
+	names  []string          // the agent types
 	agents map[string]string // names at the server by agent type
 }
 
@@ -57,6 +58,7 @@ func newTool(more []string) (*tool, error) {
 		names = append(names, name)
 		t.agents[name] = name
 	}
+	t.names = names
 	enum, err := json.Marshal(names)
 	if err != nil {
 		return nil, fmt.Errorf("encode the agent types: %w", err)
