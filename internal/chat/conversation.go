@@ -21,11 +21,15 @@ type Conversation struct {
 	id   string
 	used atomic.Int64 // unix nanoseconds of the last sign of life
 
-	// who and name are guarded by the engine's mu, and busy, which says that
-	// the log has something unfinished.
-	who  *auth.Principal
-	name string
-	busy bool
+	// These are guarded by the engine's mu. busy says that the log has
+	// something unfinished, said that it has anything at all, and then holder
+	// is the principal whose it is, if that is known without reading it.
+	who    *auth.Principal
+	name   string
+	busy   bool
+	said   bool
+	holder string
+	began  time.Time // when the first thing was said
 
 	opening sync.Mutex // held while the book is read
 
@@ -192,8 +196,18 @@ func (c *Conversation) Send(ctx context.Context, in Input) (Event, error) {
 	if err := b.append(ctx, &ev); err != nil {
 		return Event{}, err
 	}
+	c.noteSaid(&ev)
 	c.work()
 	return ev, nil
+}
+
+// noteSaid takes note that something was said, and whose the conversation is.
+func (c *Conversation) noteSaid(first *Event) {
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	if !c.said {
+		c.said, c.holder, c.began = true, first.Input.Principal, first.Time
+	}
 }
 
 // admit checks an input and fills in what the log says of it.

@@ -124,7 +124,7 @@ func (e *Engine) survey(ctx context.Context) error {
 	}
 	for id, f := range all {
 		c := e.conversation(id)
-		c.busy = f.busy
+		c.busy, c.said, c.holder, c.name, c.began = f.busy, true, f.principal, f.session, f.began
 		c.used.Store(f.used.UnixNano())
 		e.convs[id] = c
 	}

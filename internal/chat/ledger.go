@@ -57,8 +57,9 @@ func openDisk(ctx context.Context, st *store.Store) (*disk, error) {
 
 // found is what a look through the log says of a conversation.
 type found struct {
-	used time.Time
-	busy bool // a turn has not ended, or an input waits
+	principal, session string // whose it is; empty if the first input is a blob
+	began, used        time.Time
+	busy               bool // a turn has not ended, or an input waits
 }
 
 // survey looks through the whole log without making events of it.
@@ -69,7 +70,7 @@ func (d *disk) survey(ctx context.Context) (map[string]*found, error) {
 		id := strings.TrimSuffix(strings.TrimPrefix(e.Subject, subjectPrefix), subjectSuffix)
 		f := out[id]
 		if f == nil {
-			f = &found{}
+			f = &found{began: e.Time}
 			out[id] = f
 		}
 		f.used = e.Time
@@ -77,6 +78,10 @@ func (d *disk) survey(ctx context.Context) (map[string]*found, error) {
 		switch Type(kind) {
 		case InputAdded:
 			waiting[id]++
+			if in := wire.Get(e.Data, "input"); f.principal == "" && in != nil {
+				f.principal, _ = wire.String(wire.Get(in, "principal"))
+				f.session, _ = wire.String(wire.Get(in, "session"))
+			}
 		case InputDropped, TurnEnded:
 			waiting[id]--
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/session"
 )
 
 // Brief is a conversation in a list.
@@ -33,20 +34,72 @@ func (e *Engine) List(principal string, max int) (list []Brief, more bool) {
 		if who, _ := c.owner(); who != nil && who.Name != principal {
 			continue
 		}
-		st, err := c.peek()
+		st, err := c.Peek()
 		if err != nil || st.Seq == 0 || st.Principal != principal {
 			continue // it is over, empty, or another's; one that cannot be read is told of by whoever opens it
 		}
 		if len(list) == max {
 			return list, true
 		}
-		list = append(list, st.brief())
+		list = append(list, st.Brief())
 	}
 	return list, false
 }
 
-// peek returns the state and leaves open since when nobody has used it.
-func (c *Conversation) peek() (State, error) {
+// Key is what the Session of a conversation is found by.
+type Key struct{ Principal, Session string }
+
+// Keys returns whose the conversations are in which something was said.
+func (e *Engine) Keys(pass func(principal string) bool) (keys []Key) {
+	for _, c := range e.all() {
+		if k := c.key(); k.Principal != "" && pass(k.Principal) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Find returns the conversation of a Session if something was said in it, or
+// nil. To be found does not keep it from being forgotten.
+func (e *Engine) Find(principal, name string) *Conversation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.convs[session.ID(principal, name)]; c != nil && c.said {
+		return c
+	}
+	return nil
+}
+
+// key is the zero value if nothing was said, or what was cannot be read.
+func (c *Conversation) key() Key {
+	c.e.mu.Lock()
+	k, said := Key{c.holder, c.name}, c.said
+	c.e.mu.Unlock()
+	if !said || k.Principal != "" {
+		return k
+	}
+	st, err := c.Peek() // its first input is a blob
+	if err != nil {
+		return Key{}
+	}
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	c.holder, c.name = st.Principal, st.Session
+	return Key{c.holder, c.name}
+}
+
+// Began and Used are when the first thing was said in the conversation, and
+// when it was used last.
+func (c *Conversation) Began() time.Time {
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	return c.began
+}
+
+func (c *Conversation) Used() time.Time { return time.Unix(0, c.used.Load()).UTC() }
+
+// Peek returns what the conversation has come to, which is no use of it.
+func (c *Conversation) Peek() (State, error) {
 	used := c.used.Load()
 	st, err := c.State()
 	if touched := c.used.Load(); touched > used && c.unused() {
@@ -55,7 +108,8 @@ func (c *Conversation) peek() (State, error) {
 	return st, err
 }
 
-func (s *State) brief() Brief {
+// Brief is how the conversation is listed.
+func (s *State) Brief() Brief {
 	b := Brief{Session: s.Session, Updated: s.Updated, Seq: s.Seq, Queued: len(s.Queue)}
 	first := ""
 	switch i := slices.IndexFunc(s.Messages, func(m Message) bool { return m.Role == llm.User }); {

@@ -112,7 +112,7 @@ func (e *Engine) sessionChanged(ch session.Change) {
 func (e *Engine) Forget(ctx context.Context, principal string) error {
 	for _, c := range e.all() {
 		if who, _ := c.owner(); who == nil || who.Name != principal {
-			if st, err := c.peek(); err != nil || st.Principal != principal {
+			if st, err := c.Peek(); err != nil || st.Principal != principal {
 				continue // it is over, or another's
 			}
 		}

@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/session"
@@ -19,8 +21,8 @@ type sessionsCmd struct {
 	List   sessionsListCmd   `cmd:"" default:"withargs" help:"List the sessions (the default)."`
 	Show   sessionsShowCmd   `cmd:"" help:"Show what a session holds."`
 	Get    sessionsGetCmd    `cmd:"" help:"Print the data of a value."`
-	Export sessionsExportCmd `cmd:"" help:"Print all that a session holds, as JSON."`
-	Remove sessionsRemoveCmd `cmd:"" help:"End sessions and remove all that they hold."`
+	Export sessionsExportCmd `cmd:"" help:"Print everything a session holds, as JSON: values, conversation, runs and tasks."`
+	Remove sessionsRemoveCmd `cmd:"" help:"End sessions and remove everything they hold: values, conversation, runs and tasks."`
 }
 
 // checkSession says whether a session can have this name.
@@ -77,23 +79,55 @@ func (c *sessionsListCmd) Run(ctx context.Context, s std) error {
 	return showSessions(s, raw)
 }
 
+// sessionInfo is what the API says of a session.
+type sessionInfo struct {
+	session.Info
+	Conversation bool `json:"conversation"`
+	Runs         int  `json:"runs"`
+	Tasks        int  `json:"tasks"`
+}
+
+// also names what the session holds besides values.
+func (i *sessionInfo) also() []string {
+	var what []string
+	if i.Conversation {
+		what = append(what, "chat")
+	}
+	if i.Runs > 0 {
+		what = append(what, plural(i.Runs, "run"))
+	}
+	if i.Tasks > 0 {
+		what = append(what, plural(i.Tasks, "task"))
+	}
+	return what
+}
+
 // showSessions prints the API's list of sessions.
 func showSessions(s std, raw []byte) error {
 	var list struct {
-		Sessions []session.Info `json:"sessions"`
+		Sessions []sessionInfo `json:"sessions"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}
 	if len(list.Sessions) == 0 {
-		s.note("there are no sessions; one comes to be with the first thing that is kept in it")
+		s.note("there are no sessions; one is created when you store a value, chat, or run a plan in it")
 		return nil
+	}
+	heads := []string{"NAME", "PRINCIPAL", "VALUES", "SIZE", "USED", "CREATED"}
+	wide := slices.ContainsFunc(list.Sessions, func(i sessionInfo) bool { return len(i.also()) > 0 })
+	if wide {
+		heads = append(heads, "ALSO")
 	}
 	var rows [][]cell
 	for _, i := range list.Sessions {
-		rows = append(rows, []cell{{text: i.Name}, {text: i.Principal}, {text: strconv.Itoa(i.Values)}, {text: size(i.Bytes)}, {text: ago(i.Used)}, {text: i.Created.Local().Format("2006-01-02 15:04")}})
+		row := []cell{{text: i.Name}, {text: i.Principal}, {text: strconv.Itoa(i.Values)}, {text: size(i.Bytes)}, {text: ago(i.Used)}, {text: i.Created.Local().Format("2006-01-02 15:04")}}
+		if wide {
+			row = append(row, cell{text: strings.Join(i.also(), ", ")})
+		}
+		rows = append(rows, row)
 	}
-	return s.table([]string{"NAME", "PRINCIPAL", "VALUES", "SIZE", "USED", "CREATED"}, rows)
+	return s.table(heads, rows)
 }
 
 // size is a number of bytes for a person.
@@ -146,16 +180,26 @@ func (c *sessionsShowCmd) Run(ctx context.Context, s std) error {
 // showSession prints what the API says of one.
 func showSession(s std, raw []byte) error {
 	var shown struct {
-		Session session.Info    `json:"session"`
-		Values  []session.Value `json:"values"`
+		Session      sessionInfo     `json:"session"`
+		Values       []session.Value `json:"values"`
+		Conversation *struct {
+			Title   string    `json:"title"`
+			Updated time.Time `json:"updated"`
+		} `json:"conversation"`
 	}
 	if err := json.Unmarshal(raw, &shown); err != nil {
 		return err
 	}
 	i := shown.Session
 	head := fmt.Sprintf("%s of %s: %s, %s; made %s, used %s", i.Name, i.Principal, plural(i.Values, "value"), size(i.Bytes), i.Created.Local().Format("2006-01-02 15:04"), ago(i.Used))
+	if also := i.also(); len(also) > 0 {
+		head += "; also " + strings.Join(also, ", ")
+	}
 	for name, on := range i.Modules {
 		head += fmt.Sprintf("; %s is %s", name, onOff(on))
+	}
+	if c := shown.Conversation; c != nil {
+		head += fmt.Sprintf("\nconversation %q, last message %s", c.Title, ago(c.Updated))
 	}
 	if err := s.text(head); err != nil || len(shown.Values) == 0 {
 		return err

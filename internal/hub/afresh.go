@@ -26,7 +26,9 @@ func (h *Hub) startAfresh(name string) error {
 	if err := h.tasks.Kept().Forget(ctx, name); err != nil {
 		return err
 	}
-	h.plans.runs.Forget(name)
+	if err := h.plans.runs.Forget(ctx, name); err != nil {
+		return err
+	}
 	if h.chat.engine != nil {
 		if err := h.chat.engine.Forget(ctx, name); err != nil {
 			return err

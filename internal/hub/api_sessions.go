@@ -27,7 +27,7 @@ func (h *Hub) seen(who *auth.Principal, of string) ([]*session.Session, error) {
 		}
 		of = who.Name
 	}
-	return h.state.sessions.All(func(principal string) bool { return of == "" || principal == of }), nil
+	return h.holding(func(principal string) bool { return of == "" || principal == of }), nil
 }
 
 func (h *Hub) listSessions(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
@@ -48,11 +48,7 @@ func (h *Hub) listSessions(w http.ResponseWriter, r *http.Request, who *auth.Pri
 	if err != nil {
 		return err
 	}
-	out := make([]session.Info, len(part))
-	for i, s := range part {
-		out[i] = s.Info()
-	}
-	reply(w, http.StatusOK, map[string]any{"sessions": out, "total": len(all)})
+	reply(w, http.StatusOK, map[string]any{"sessions": h.sessionInfos(part), "total": len(all)})
 	return nil
 }
 
@@ -116,7 +112,15 @@ func (h *Hub) showSession(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err != nil {
 		return err
 	}
-	reply(w, http.StatusOK, map[string]any{"session": s.Info(), "values": part, "total": len(all)})
+	shown := map[string]any{"session": h.sessionInfo(s), "values": part, "total": len(all)}
+	if c := h.conversationOf(s); c != nil {
+		st, err := c.Peek()
+		if err != nil {
+			return err
+		}
+		shown["conversation"] = st.Brief()
+	}
+	reply(w, http.StatusOK, shown)
 	return nil
 }
 
@@ -125,7 +129,7 @@ func (h *Hub) removeSession(w http.ResponseWriter, r *http.Request, who *auth.Pr
 	if err != nil {
 		return err
 	}
-	if err := h.state.sessions.Remove(r.Context(), s); err != nil {
+	if err := h.endSession(r.Context(), s); err != nil {
 		return fmt.Errorf("remove session %s: %w", s.Name(), err)
 	}
 	h.log.Info("a session was removed", obs.KeyAction, "remove", obs.KeySession, s.ID(), "by", who.Name)
@@ -188,9 +192,8 @@ func (h *Hub) removeValue(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	return nil
 }
 
-// exportSession writes all that a Session holds, one value at a time. If a
-// value cannot be read the answer is cut off: half an export must not look
-// whole.
+// exportSession writes all that a Session holds, one part at a time. If a part
+// cannot be read the answer is cut off: half an export must not look whole.
 func (h *Hub) exportSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	s, err := h.named(r, who)
 	if err != nil {
@@ -200,7 +203,7 @@ func (h *Hub) exportSession(w http.ResponseWriter, r *http.Request, who *auth.Pr
 	if err != nil {
 		return err
 	}
-	head, err := json.Marshal(s.Info())
+	head, err := json.Marshal(h.sessionInfo(s))
 	if err != nil {
 		return err
 	}
@@ -210,16 +213,23 @@ func (h *Hub) exportSession(w http.ResponseWriter, r *http.Request, who *auth.Pr
 	fmt.Fprintf(out, `{"stoa":1,"exported":%q,"session":%s,"values":[`, time.Now().UTC().Format(time.RFC3339Nano), head)
 	first := true
 	for _, v := range values {
-		wrote, err := exportValue(r.Context(), out, s, v.Name, first)
-		if err != nil {
-			if r.Context().Err() == nil {
-				h.log.Error("an export was cut off", obs.KeyAction, "export", obs.KeySession, s.ID(), obs.KeyErr, err)
-			}
-			panic(http.ErrAbortHandler)
+		var wrote bool
+		if wrote, err = exportValue(r.Context(), out, s, v.Name, first); err != nil {
+			break
 		}
 		first = first && !wrote
 	}
-	_, _ = out.WriteString("]}\n")
+	if err == nil {
+		_ = out.WriteByte(']')
+		err = h.exportRest(r.Context(), out, s)
+	}
+	if err != nil {
+		if r.Context().Err() == nil {
+			h.log.Error("an export was cut off", obs.KeyAction, "export", obs.KeySession, s.ID(), obs.KeyErr, err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = out.WriteString("}\n")
 	_ = out.Flush() // a client that has gone misses nothing
 	return nil
 }

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/session"
 )
 
@@ -177,5 +180,40 @@ func TestAPIValuesByPage(t *testing.T) {
 	}
 	if a := c.do("GET", "/api/v1/sessions/work?limit=0", ""); a.Status != http.StatusBadRequest {
 		t.Errorf("no values: %d %s", a.Status, a.Body)
+	}
+}
+
+// To remove a Session ends what is under way in it, and what was decided for
+// it: whoever uses the name next starts with nothing.
+func TestAPIRemoveSessionUnderWay(t *testing.T) {
+	c := apiHub(t, hubtest.Stdio("other", peer.Spec{Name: "other", Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}}}))
+	await.Until(t, "the server is there", func() bool { return strings.Contains(string(c.ok("GET", "/api/v1/tools", "")), "other__slow") })
+	if status, e := c.tool("task_start?session=work", `{"tool":"other__slow"}`); status != 200 || !*e.Success {
+		t.Fatalf("task_start: %d %s", status, e.Error)
+	}
+	run := hubtest.Decode[struct{ Run struct{ ID string } }](c.ok("POST", "/api/v1/runs", `{"session":"work","plan":{"steps":[{"id":"a","tool":"other__slow"}]}}`)).Run.ID
+	c.ok("POST", "/api/chat", `{"sessionId":"work","text":"echo hello"}`)
+	c.put("work", "v", `1`)
+	info := hubtest.Decode[struct {
+		Session struct {
+			Values, Runs, Tasks int
+			Conversation        bool
+		}
+		Conversation struct{ Title string }
+	}](c.ok("GET", "/api/v1/sessions/work", ""))
+	if s := info.Session; s.Values != 1 || s.Runs != 1 || s.Tasks != 1 || !s.Conversation || info.Conversation.Title != "echo hello" {
+		t.Errorf("before: %+v", info)
+	}
+	c.ok("DELETE", "/api/v1/sessions/work", "")
+	if left := c.sessions("/api/v1/sessions"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if a := c.do("GET", "/api/v1/runs/"+run, ""); a.Status != http.StatusNotFound {
+		t.Errorf("the run: %d %s", a.Status, a.Body)
+	}
+	for _, path := range []string{"/api/v1/tasks", "/api/chat"} {
+		if got := string(c.ok("GET", path, "")); strings.Contains(got, `"work"`) {
+			t.Errorf("%s: %s", path, got)
+		}
 	}
 }

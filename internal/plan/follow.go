@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stoahub/stoa/internal/obs"
@@ -169,21 +170,31 @@ func (r *Runs) trim(run *Run) {
 
 // forget makes an end of a run, whatever it does.
 func (r *Runs) forget(ctx context.Context, run *Run) {
-	run.mu.Lock()
-	run.leave()
-	run.mu.Unlock()
+	run.end()
 	r.drop(ctx, run)
 }
 
-// drop takes a run out that was left.
-func (r *Runs) drop(ctx context.Context, run *Run) {
+// end leaves a run, whatever it does.
+func (r *Run) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leave()
+}
+
+// unlist takes a run out of memory that was left.
+func (r *Runs) unlist(run *Run) {
 	c := &run.state.Created // it changes no more
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	delete(r.all, run.id)
 	if k := keyOf(c.Owner, c.Key); r.keys[k] == run {
 		delete(r.keys, k)
 	}
-	r.mu.Unlock()
+}
+
+// drop takes a run out that was left.
+func (r *Runs) drop(ctx context.Context, run *Run) {
+	r.unlist(run)
 	if r.disk != nil {
 		if err := r.disk.log.Purge(ctx, run.journal.subject); err != nil {
 			r.o.Logger.Warn("forget a run", "run", run.id, "err", err)
@@ -200,23 +211,41 @@ func (r *Runs) purge(ctx context.Context, sess string) {
 	}
 }
 
-// EndSession ends and forgets the runs of a Session that has ended.
-func (r *Runs) EndSession(principal, name string) {
-	for _, run := range r.Of(principal, name) {
-		r.forget(r.ctx, run)
+// EndSession ends and forgets the runs of a Session that has ended. They stay
+// listed until their journals are gone: what could not be removed can be tried
+// again.
+func (r *Runs) EndSession(ctx context.Context, principal, name string) error {
+	runs := r.Of(principal, name)
+	for _, run := range runs {
+		run.end()
 	}
-	r.purge(r.ctx, session.ID(principal, name))
+	if r.disk != nil {
+		id := session.ID(principal, name)
+		if err := r.disk.log.Purge(ctx, subjectOf(id, ">")); err != nil {
+			return fmt.Errorf("forget the runs of session %s: %w", id, err)
+		}
+		if err := r.disk.blobs.Purge(ctx, id); err != nil {
+			return fmt.Errorf("forget the data of the runs of session %s: %w", id, err)
+		}
+	}
+	for _, run := range runs {
+		r.unlist(run)
+	}
+	return nil
 }
 
 // Forget ends and forgets the runs of a principal.
-func (r *Runs) Forget(principal string) {
+func (r *Runs) Forget(ctx context.Context, principal string) error {
 	sessions := map[string]bool{}
 	for _, run := range r.All(func(s Summary) bool { return s.Principal == principal }) {
 		sessions[run.Summary().Session] = true
 	}
 	for name := range sessions {
-		r.EndSession(principal, name)
+		if err := r.EndSession(ctx, principal, name); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // SessionEnded is EndSession that does not wait.
@@ -224,7 +253,11 @@ func (r *Runs) SessionEnded(principal, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closing {
-		r.wg.Go(func() { r.EndSession(principal, name) })
+		r.wg.Go(func() {
+			if err := r.EndSession(r.ctx, principal, name); err != nil && r.ctx.Err() == nil {
+				r.o.Logger.Warn("the runs of a session that ended could not be forgotten yet", "err", err)
+			}
+		})
 	}
 }
 

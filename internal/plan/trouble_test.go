@@ -83,7 +83,9 @@ func TestSessionEnds(t *testing.T) {
 				_, err := run.Wait(t.Context(), true, nil)
 				waited <- err
 			}()
-			s.runs.EndSession(s.who.Name, "test")
+			if err := s.runs.EndSession(t.Context(), s.who.Name, "test"); err != nil {
+				t.Error(err)
+			}
 			if err := <-waited; err == nil || !strings.Contains(err.Error(), "its session has ended") {
 				t.Errorf("who waits for the run is told %v", err)
 			}

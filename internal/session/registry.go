@@ -317,6 +317,15 @@ func (r *Registry) Find(principal, name string) *Session {
 	return s
 }
 
+// Named returns the Session of that key, which need not hold anything. Unlike
+// Bind and Find it does not count as a use.
+func (r *Registry) Named(principal, name string) *Session {
+	if s := r.find(key{principal, name}); s != nil {
+		return s
+	}
+	return &Session{r: r, id: ID(principal, name), own: key{principal, name}}
+}
+
 // opened reports whether the Session is in the log, and not on its way out.
 func (s *Session) opened() bool {
 	s.mu.RLock()

@@ -43,9 +43,18 @@ func (r *Registry) Sweep(ctx context.Context, now time.Time) {
 
 // Forget ends and forgets the Tasks of a principal.
 func (r *Registry) Forget(ctx context.Context, principal string) error {
-	for _, t := range r.List(func(s *State) bool { return s.Work.Principal == principal }) {
+	return r.forget(ctx, "its owner is gone", func(s *State) bool { return s.Work.Principal == principal })
+}
+
+// EndSession ends and forgets the Tasks of a Session that has been removed.
+func (r *Registry) EndSession(ctx context.Context, principal, name string) error {
+	return r.forget(ctx, "its session was removed", func(s *State) bool { return s.Work.Principal == principal && s.Work.Session == name })
+}
+
+func (r *Registry) forget(ctx context.Context, why string, pass func(*State) bool) error {
+	for _, t := range r.List(pass) {
 		if !t.State().Status.Final() {
-			if err := t.Cancel(ctx, "its owner is gone"); err != nil {
+			if err := t.Cancel(ctx, why); err != nil {
 				return fmt.Errorf("end task %s: %w", t.ID(), err)
 			}
 		}

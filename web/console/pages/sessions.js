@@ -9,6 +9,16 @@ import { save } from '../lib/save.js';
 
 const size = 50;
 
+/** What a session holds besides values. @param {any} s */
+const also = (s) =>
+  [
+    s.conversation ? 'chat' : '',
+    s.runs ? `${s.runs} ${s.runs === 1 ? 'run' : 'runs'}` : '',
+    s.tasks ? `${s.tasks} ${s.tasks === 1 ? 'task' : 'tasks'}` : '',
+  ]
+    .filter(Boolean)
+    .join(', ');
+
 /** @param {{query: Record<string, string>}} props */
 export function Sessions({ query }) {
   const offset = Number(query.offset) || 0;
@@ -49,6 +59,7 @@ export function Sessions({ query }) {
             },
             { key: 'principal', title: 'Of' },
             { key: 'values', title: 'Values', className: 'num' },
+            { title: 'Also', render: (/** @type {any} */ s) => also(s) },
             { title: 'Size', className: 'num', render: (/** @type {any} */ s) => bytes(s.bytes) },
             { title: 'Began', render: (/** @type {any} */ s) => html`<${Time} at=${s.created} />` },
             { title: 'Last use', render: (/** @type {any} */ s) => html`<${Time} at=${s.used} />` },
