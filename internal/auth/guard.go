@@ -121,6 +121,7 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 		if g.opt.Hold != nil {
 			if f := g.opt.Hold(r, who); f != nil {
 				w.Header().Set("Connection", "close")
+				w.Header().Set("Retry-After", "1")
 				g.say(w, f, http.StatusTooManyRequests)
 				return
 			}

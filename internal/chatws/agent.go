@@ -21,6 +21,7 @@ type AgentOptions struct {
 	Write      time.Duration // for a client to take one message; 0 means 30 s
 	Beat       time.Duration // between two pings; 0 means 30 s
 	Most       int           // sockets of one principal; 0 means 256
+	Local      int           // of all on this machine who need no token, who are one principal; 0 means as many as Most
 	// Silence is after how long an empty sentence says that the agent is still
 	// at work: clients give up one of which they hear nothing. 0 means 10 s.
 	Silence time.Duration
@@ -65,8 +66,14 @@ type Agents struct {
 // NewAgents serves the agents of e. Close and Wait end it.
 func NewAgents(e *chat.Engine, o AgentOptions) *Agents {
 	o.defaults()
-	return &Agents{engine: e, opts: o, gate: newGate(o.Most)}
+	return &Agents{engine: e, opts: o, gate: newGate(o.Most, o.Local)}
 }
+
+// Bound changes Most and Local. Who is connected stays.
+func (a *Agents) Bound(each, local int) { a.gate.bound(each, local) }
+
+// Connections returns who is connected, the longest first.
+func (a *Agents) Connections() []Connection { return a.gate.list() }
 
 // Close lets every socket end when it has answered the question it is at.
 func (a *Agents) Close() { a.gate.close() }
@@ -81,15 +88,17 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return err
 	}
-	leave, err := a.gate.enter(who.Name)
+	v, err := a.gate.enter(r, who, kindAgent, name)
 	if err != nil {
+		w.Header().Set("Retry-After", "5")
 		return err
 	}
-	defer leave()
+	defer v.leave()
 	l, err := accept(w, r, a.opts.FrameBytes, a.opts.Write)
 	if err != nil {
 		return nil // the client has been told
 	}
+	v.link.Store(l)
 	defer caught(a.opts.Logger, l)
 	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{By: actor.New(actor.Chat, who)}}
 	if chain := r.Header.Get(ailumina.HeaderChain); a.opts.Signed != nil && a.opts.Signed(chain) {

@@ -24,15 +24,15 @@ func (h *Host) Socket(w http.ResponseWriter, r *http.Request, who *auth.Principa
 		refuse(w, http.StatusUpgradeRequired, fault.New(fault.InvalidRequest, "", "this address speaks WebSocket only; POST /api/chat is the one for HTTP"))
 		return
 	}
-	leave, full := h.gate.enter(who.Name)
+	v, full := h.gate.enter(r, who, kindSocket, "")
 	if full == errClosing {
 		h.away(w)
 		return
 	}
 	l, err := accept(w, r, h.opts.MessageBytes, h.opts.WriteTimeout)
 	if err != nil {
-		if leave != nil {
-			leave()
+		if v != nil {
+			v.leave()
 		}
 		return // the client has been told
 	}
@@ -42,18 +42,19 @@ func (h *Host) Socket(w http.ResponseWriter, r *http.Request, who *auth.Principa
 	}
 	// The connection is ours now. The server's goroutine, with all that it has
 	// on its stack, would only wait: the gate knows who is here.
-	go h.welcome(l, who, r.URL.Query(), leave)
+	v.link.Store(l)
+	go h.welcome(l, who, r.URL.Query(), v)
 }
 
 // welcome serves a client until it goes.
-func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, leave func()) {
-	defer leave()
+func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, v *visit) {
+	defer v.leave()
 	defer l.cut() // also if something panics
 	defer caught(h.opts.Logger, l)
 	s := &socket{h: h, l: l, who: who}
 	now := time.Now()
 	s.messages, s.others = pace.New(h.opts.Rate, h.opts.Burst, now), pace.New(otherRate, otherBurst, now)
-	attend, err := s.enter(q)
+	attend, err := s.enter(q, v)
 	if attend != nil {
 		defer attend()
 	}
@@ -74,10 +75,11 @@ func caught(log *slog.Logger, l *link) {
 }
 
 // enter finds the conversation and greets the client.
-func (s *socket) enter(q url.Values) (leave func(), err error) {
+func (s *socket) enter(q url.Values, v *visit) (leave func(), err error) {
 	if s.conv, err = s.h.engine.Conversation(s.who, q.Get("sessionId")); err != nil {
 		return nil, err
 	}
+	v.at(s.conv.Name())
 	// Before the client knows that it is connected: what it does next may
 	// make somebody be asked.
 	return s.h.attend(s.who, s.conv), s.start(q)

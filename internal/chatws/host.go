@@ -20,6 +20,7 @@ type Options struct {
 	Rate         float64       // frames of a socket, or POSTs of a principal, a second; 5
 	Burst        float64       // of them at once; 10
 	Connections  int           // sockets and streams of one principal; 256
+	Local        int           // of all on this machine who need no token, who are one principal; as many as Connections
 
 	// Degraded names the upstreams that a principal could use and that do not
 	// work now; nil means that nobody knows of any.
@@ -71,8 +72,14 @@ type Host struct {
 // New returns a Host of the conversations of engine.
 func New(engine *chat.Engine, desk *policy.Desk, opts Options) *Host {
 	opts.defaults()
-	return &Host{engine: engine, desk: desk, opts: opts, gate: newGate(opts.Connections), posts: posters{rate: opts.Rate, burst: opts.Burst}}
+	return &Host{engine: engine, desk: desk, opts: opts, gate: newGate(opts.Connections, opts.Local), posts: posters{rate: opts.Rate, burst: opts.Burst}}
 }
+
+// Bound changes Connections and Local. Who is connected stays.
+func (h *Host) Bound(each, local int) { h.gate.bound(each, local) }
+
+// Connections returns who is connected, the longest first.
+func (h *Host) Connections() []Connection { return h.gate.list() }
 
 // Close tells all clients that the hub stops: they are sent off, to come back
 // later, and nobody is let in any more. Turns go on. It may be called more than

@@ -26,11 +26,11 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	if err != nil {
 		return err
 	}
-	leave, err := h.gate.enter(who.Name)
+	v, err := h.gate.enter(r, who, kindStream, "")
 	if err != nil {
 		return h.tooMuch(w, err)
 	}
-	defer leave()
+	defer v.leave()
 	if !h.posts.take(who.Name, time.Now()) {
 		return h.tooMuch(w, fault.New(fault.Limit, "", "%s", h.texts().RateLimited))
 	}
@@ -38,6 +38,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	if err != nil {
 		return h.explain(err)
 	}
+	v.at(conv.Name())
 	s := &stream{h: h, conv: conv, out: w, ctx: r.Context()}
 	if q.Text != "" || q.FileID != "" {
 		ev, err := conv.Send(r.Context(), chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Actor: actor.New(actor.Chat, who).Record(), Trace: obs.ParentOf(r.Header)})
@@ -243,11 +244,12 @@ func (h *Host) follow(w http.ResponseWriter, r *http.Request, who *auth.Principa
 	case !given:
 		at.Seq = last
 	}
-	leave, err := h.gate.enter(who.Name)
+	v, err := h.gate.enter(r, who, kindStream, "")
 	if err != nil {
 		return h.tooMuch(w, err)
 	}
-	defer leave()
+	defer v.leave()
+	v.at(conv.Name())
 	defer h.attend(who, conv)()
 	s := &stream{h: h, conv: conv, out: w, ctx: r.Context(), pos: chat.Position{Seq: at.Seq, Offset: at.Offset}, endless: true}
 	return s.run()

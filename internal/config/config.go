@@ -99,6 +99,7 @@ type Limits struct {
 	TaskTTL       time.Duration // from a task's beginning
 	HeaderBytes   int           // the header of one HTTP request
 	Connections   int           // open connections; 0: by the limit on open files
+	Sockets       int           // WebSockets and streams of the chat of one principal
 }
 
 // Log says what is logged, and how.
@@ -275,6 +276,7 @@ func Default() Config {
 			SessionIdle:   30 * time.Minute,
 			TaskTTL:       time.Hour,
 			HeaderBytes:   64 << 10,
+			Sockets:       256,
 		},
 		Session:   defaultSession(),
 		Modules:   defaultModules(),

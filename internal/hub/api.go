@@ -1,7 +1,9 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -134,6 +136,20 @@ func apiStatus(f *fault.Error) int {
 		return http.StatusInternalServerError
 	}
 	return http.StatusBadRequest
+}
+
+// readWhole reads a body of so many bytes at most. One that does not come whole
+// is not one that is too long.
+func readWhole(w http.ResponseWriter, r *http.Request, most int) ([]byte, error) {
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return nil, fault.New(fault.TooLarge, "", "the body is longer than %d bytes", most).With("limit", most)
+	} else if err != nil {
+		f := fault.New(fault.InvalidRequest, "", "the body did not arrive whole").Because(err)
+		f.Hint = "Send it again."
+		return nil, f
+	}
+	return b, nil
 }
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -57,9 +56,9 @@ func entryBody(w http.ResponseWriter, r *http.Request, into any) error {
 		return &fault.Error{Kind: fault.InvalidRequest, Subject: "Content-Type", Msg: "the body has to be JSON", Hint: "Send Content-Type: application/json."}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(entryTime)) // the server sets it anew for the next request
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEntryBytes))
+	b, err := readWhole(w, r, maxEntryBytes)
 	if err != nil {
-		return fault.New(fault.TooLarge, "", "the body cannot be read: %d bytes within %v are the most", maxEntryBytes, entryTime)
+		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"encoding/json"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -118,9 +117,9 @@ func (h *Hub) editValue(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if err != nil {
 		return err
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.cfg.Limits.MessageBytes)))
+	data, err := readWhole(w, r, h.cfg.Limits.MessageBytes)
 	if err != nil {
-		return fault.New(fault.TooLarge, "body", "%v", err)
+		return err
 	}
 	next, _, err := s.Put(r.Context(), session.New{Name: v.Name, Data: data, Description: v.Description, By: who.Name, Over: over})
 	if err != nil {

@@ -47,13 +47,33 @@ func (h *Hub) openChat(Options) (err error) {
 		return err
 	}
 	h.opened(c.engine.Close)
-	c.host = chatws.New(c.engine, h.desk, chatws.Options{MessageBytes: min(h.cfg.Limits.MessageBytes, 1<<20), Degraded: h.degraded, Logger: h.logger("chat")})
-	c.agents = chatws.NewAgents(c.engine, chatws.AgentOptions{FrameBytes: h.cfg.Limits.MessageBytes, Signed: h.door.Signed, Traced: h.door.TracedActor, Logger: h.logger("chat")})
+	each, local := sockets(h.cfg)
+	c.host = chatws.New(c.engine, h.desk, chatws.Options{MessageBytes: min(h.cfg.Limits.MessageBytes, 1<<20), Connections: each, Local: local, Degraded: h.degraded, Logger: h.logger("chat")})
+	c.agents = chatws.NewAgents(c.engine, chatws.AgentOptions{FrameBytes: h.cfg.Limits.MessageBytes, Most: each, Local: local, Signed: h.door.Signed, Traced: h.door.TracedActor, Logger: h.logger("chat")})
 	h.opened(func() {
 		c.host.Close()
 		c.agents.Close()
 	})
 	return nil
+}
+
+// localSockets is how many times as many sockets as another principal all those
+// may have together who need no token on this machine: they are many programs.
+const localSockets = 4
+
+// sockets are how many of them a principal may have, and how many those without
+// a token together.
+func sockets(cfg *config.Config) (each, local int) {
+	return cfg.Limits.Sockets, cfg.Limits.Sockets * localSockets
+}
+
+// bound changes how many sockets there may be.
+func (c *chatHost) bound(cfg *config.Config) {
+	if c.engine != nil {
+		each, local := sockets(cfg)
+		c.host.Bound(each, local)
+		c.agents.Bound(each, local)
+	}
 }
 
 // resume takes up what the hub before this one did not finish.

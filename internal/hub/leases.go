@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -108,11 +107,12 @@ const maxRegistration = 64 << 10
 // register answers POST /mcps.
 func (h *Hub) register(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 	var reg registration
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRegistration))
-	if err == nil {
-		err = strict(body, &reg)
-	}
+	body, err := readWhole(w, r, maxRegistration)
 	if err != nil {
+		refuse(w, err)
+		return
+	}
+	if err := strict(body, &reg); err != nil {
 		refuse(w, fault.New(fault.InvalidRequest, "registration", "the body is not of the form {\"name\", \"url\", \"ttlMs\"}: %v", err))
 		return
 	}
@@ -366,9 +366,9 @@ func (t *leases) close() {
 // refuse answers a request of the hub's own API with a fault.
 func refuse(w http.ResponseWriter, err error) {
 	f := fault.Of(err)
-	status := f.Status(true)
-	if status == http.StatusOK {
-		status = http.StatusBadRequest
+	status := apiStatus(f)
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
 	}
 	reply(w, status, map[string]any{"error": json.RawMessage(f.Wire(true))})
 }

@@ -44,6 +44,7 @@ var fixed = []struct {
 	{"limits.taskTTL", func(c *config.Config) any { return c.Limits.TaskTTL }},
 	{"limits.depth", func(c *config.Config) any { return c.Limits.Depth }},
 	{"limits.headerBytes", func(c *config.Config) any { return c.Limits.HeaderBytes }},
+	{"limits.connections", func(c *config.Config) any { return c.Limits.Connections }},
 	{"log", func(c *config.Config) any { return c.Log }},
 	{"telemetry", func(c *config.Config) any { return c.Telemetry }},
 	{"chat.enabled", func(c *config.Config) any { return c.Chat.Enabled }},
@@ -209,6 +210,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	if p.limits {
 		h.door.Bound(cfg.Limits.ArgumentBytes)
 		h.connections.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
+		h.chat.bound(cfg)
 	}
 	if p.pool {
 		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval})

@@ -67,6 +67,7 @@ func (e *Endpoint) hold(path actor.Path, who *auth.Principal, scope string, inbo
 
 // full answers a request for a connection that cannot be had.
 func full(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "1")
 	writeJSON(w, http.StatusServiceUnavailable, wire.AppendError(nil, nil, fault.Of(err).Wire(false)))
 }
 

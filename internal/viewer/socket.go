@@ -128,6 +128,7 @@ func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error
 		return fault.New(fault.InvalidRequest, "events", "this address speaks WebSocket only; GET /api/v1/events is the one for HTTP")
 	}
 	if err := g.enter(); err != nil {
+		w.Header().Set("Retry-After", "1")
 		return err
 	}
 	defer g.wg.Done()
