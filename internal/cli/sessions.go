@@ -23,6 +23,8 @@ type sessionsCmd struct {
 	Get    sessionsGetCmd    `cmd:"" help:"Print the data of a value."`
 	Export sessionsExportCmd `cmd:"" help:"Print everything a session holds, as JSON: values, conversation, runs and tasks."`
 	Remove sessionsRemoveCmd `cmd:"" help:"End sessions and remove everything they hold: values, conversation, runs and tasks."`
+
+	Connections connectionsCmd `cmd:"" help:"List the clients that are connected now."`
 }
 
 // checkSession says whether a session can have this name.

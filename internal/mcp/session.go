@@ -27,6 +27,7 @@ type session struct {
 	calls    calls
 	replays  replays
 	inbox    chan *buffer // HTTP+SSE: what was posted; else nil
+	began    time.Time
 	used     atomic.Int64 // unix nanoseconds of the last sign of life
 	streams  atomic.Int32 // open GET streams
 
@@ -160,6 +161,37 @@ func (t *Sessions) Len() int {
 	return len(t.m)
 }
 
+// Connected is what can be told of a connection: not its id, by which another
+// could use it.
+type Connected struct {
+	Principal string
+	Face      string // where it was made: an agent's name, or a path
+	Session   string // the Session that it named
+	Client    string // how the client calls itself
+	Version   string // of the protocol
+	Since     time.Time
+	Used      time.Time // the last sign of life
+}
+
+// List returns the open connections.
+func (t *Sessions) List() []Connected {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]Connected, 0, len(t.m))
+	for _, s := range t.m {
+		c := Connected{Principal: s.client.Actor.Name(), Face: s.scope, Version: s.client.Version, Since: s.began, Used: time.Unix(0, s.used.Load()).UTC()}
+		if s.listener != nil {
+			c.Session = s.listener.Session
+		}
+		c.Client, _ = wire.String(wire.Get(s.client.Info, "name"))
+		if v, _ := wire.String(wire.Get(s.client.Info, "version")); c.Client != "" && v != "" {
+			c.Client += " " + v
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 // get returns the session of that id if it belongs to the face and principal.
 func (t *Sessions) get(id, scope string, who *auth.Principal) (*session, error) {
 	t.mu.RLock()
@@ -204,6 +236,7 @@ func (t *Sessions) add(s *session) error {
 	if old := t.m[s.id]; old != nil {
 		t.drop(old)
 	}
+	s.began = time.Now().UTC()
 	t.m[s.id] = s
 	t.each[who.Name]++
 	return nil
