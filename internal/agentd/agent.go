@@ -25,6 +25,7 @@ type Options struct {
 	Manifest    string                      // the file
 	Env         func(string) (string, bool) // variables for the manifest, and AGENT_CONCURRENCY; nil means those of the process
 	Environ     []string                    // what commands may inherit; nil means the environment of the process
+	Router      string                      // the hub's address, by which commands find other agents unless Environ says it; "" for none
 	Concurrency int                         // wins over the manifest; 0 means its own
 	Reaper      []string                    // the command that calls Reap; none means that commands outlive an agent that is killed
 	Version     string                      // what the agent says that it is; "" means mcp.Release
@@ -66,6 +67,7 @@ func Open(o Options) (*Agent, error) {
 	if a.environ == nil {
 		a.environ = os.Environ()
 	}
+	a.environ = routed(a.environ, o.Router)
 	first, err := read(o.Manifest, o.Env)
 	if err != nil {
 		return nil, err

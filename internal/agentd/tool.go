@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -236,6 +237,22 @@ func answer(req *mcp.Request, raw []byte) (mcp.Response, error) {
 
 // inherited are the variables that every command gets.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "ROUTER_HOST", "ROUTER_PORT"}
+
+// routed adds the variables by which commands find the router, unless one of
+// them is there: half of somebody else's address would lead nowhere.
+func routed(environ []string, router string) []string {
+	u, err := url.Parse(router)
+	if err != nil || u.Hostname() == "" || slices.ContainsFunc(environ, func(kv string) bool {
+		return strings.HasPrefix(kv, "ROUTER_HOST=") || strings.HasPrefix(kv, "ROUTER_PORT=")
+	}) {
+		return environ
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return append(slices.Clip(environ), "ROUTER_HOST="+u.Hostname(), "ROUTER_PORT="+port)
+}
 
 // exec runs a job of a request in the environment that belongs to it.
 func (a *Agent) exec(ctx context.Context, req *mcp.Request, name string, c *command, j *job) (out *outcome, err error) {

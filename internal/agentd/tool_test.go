@@ -133,6 +133,27 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// Commands find the router that the agent is registered at, unless its own
+// environment names another.
+func TestRouted(t *testing.T) {
+	for _, tc := range []struct {
+		environ []string
+		router  string
+		want    []string
+	}{
+		{[]string{"A=1"}, "http://127.0.0.1:8123", []string{"A=1", "ROUTER_HOST=127.0.0.1", "ROUTER_PORT=8123"}},
+		{nil, "https://hub.example/", []string{"ROUTER_HOST=hub.example", "ROUTER_PORT=443"}},
+		{nil, "http://[::1]:80", []string{"ROUTER_HOST=::1", "ROUTER_PORT=80"}},
+		{[]string{"ROUTER_HOST=other"}, "http://127.0.0.1:8123", []string{"ROUTER_HOST=other"}},
+		{[]string{"ROUTER_PORT=9"}, "http://127.0.0.1:8123", []string{"ROUTER_PORT=9"}},
+		{[]string{"A=1"}, "", []string{"A=1"}},
+	} {
+		if diff := cmp.Diff(tc.want, routed(tc.environ, tc.router)); diff != "" {
+			t.Errorf("%v registered at %q (-want +got):\n%s", tc.environ, tc.router, diff)
+		}
+	}
+}
+
 func TestOutput(t *testing.T) {
 	s := toolStage(t)
 	for _, tc := range []struct {

@@ -111,7 +111,7 @@ func (c *agentCmd) open(s std, path string) (*agentd.Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent: LOG_LEVEL: %w", err)
 	}
-	o := agentd.Options{Manifest: path, Concurrency: c.Concurrency, Version: version(), Logger: obs.Component(log, "agent"),
+	o := agentd.Options{Manifest: path, Concurrency: c.Concurrency, Router: c.Register, Version: version(), Logger: obs.Component(log, "agent"),
 		Traces: obs.TraceOptions{Endpoint: os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), Sample: 1, Service: os.Getenv("OTEL_SERVICE_NAME")}}
 	if self, err := os.Executable(); err == nil {
 		o.Reaper = []string{self, "reap"}
