@@ -279,6 +279,58 @@ func (c *cutting) Read(b []byte) (int, error) {
 }
 
 // TestBrowserClientForms loads the client in each way that a page can, from the hub's own origin and another.
+// TestBrowserClientListensOn: who listens goes on listening when a proxy answers once that the hub is away, as while it
+// is started again.
+func TestBrowserClientListensOn(t *testing.T) {
+	set, s := tools(t), newSite(t)
+	chromium(t)
+	up := peer.Serve(t, browserPeer(peer.EraBoth))
+	h := startHub(t, set, map[string]server{"up": {URL: up.URL}}, shared(s))
+	behind := proxy(t, h.agent("up"))
+	var streams atomic.Int32
+	var first atomic.Pointer[io.ReadCloser]
+	behind.ModifyResponse = func(r *http.Response) error {
+		if isListen(r.Request) && streams.Load() == 1 {
+			first.Store(&r.Body)
+		}
+		return nil
+	}
+	s.mux.HandleFunc("/break", func(http.ResponseWriter, *http.Request) { (*first.Load()).Close() })
+	s.mux.HandleFunc("/away/mcp", func(w http.ResponseWriter, r *http.Request) {
+		away := int32(2) // a modern stream has begun before, and broken
+		if r.Method == http.MethodGet {
+			away = 1
+		}
+		if isListen(r) && streams.Add(1) == away {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"away"}}`)
+			return
+		}
+		behind.ServeHTTP(w, r)
+	})
+	p := page(t, s, h)
+	for protocol, again := range map[string]string{"legacy": "", "modern": "await fetch('/break'); await again.promise;"} {
+		streams.Store(0)
+		got := p.with(t, fmt.Sprintf(`{ baseUrl: '/away', protocol: %q }`, protocol), `
+			const heard = Promise.withResolvers(), again = Promise.withResolvers();
+			const s = await c.listen({ toolsListChanged: true }, { onNotification: heard.resolve, onReopen: again.resolve });
+			`+again+`
+			await c.callTool('grow');
+			const method = await heard.promise;
+			s.close();
+			return method`)
+		if want := `"notifications/tools/list_changed"`; got != want {
+			t.Errorf("%s: %s, want %s", protocol, got, want)
+		}
+	}
+}
+
+// isListen reports whether a request opens a stream to listen to.
+func isListen(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+}
+
 func TestBrowserClientForms(t *testing.T) {
 	set, s := tools(t), newSite(t)
 	chromium(t)

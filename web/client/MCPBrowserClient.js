@@ -377,7 +377,7 @@ class MCPBrowserClient {
           failures = 0;
         } catch (e) {
           // The task goes on without us; a look that failed says nothing about it.
-          if (!(e instanceof MCPTransportError) || ++failures > MCPBrowserClient.#retries) throw e;
+          if (!MCPBrowserClient.#passes(e) || ++failures > MCPBrowserClient.#retries) throw e;
         }
       }
     } catch (e) {
@@ -385,7 +385,7 @@ class MCPBrowserClient {
         this.#post(link, 'tasks/cancel', { taskId }, { timeoutMs: 10_000, parting: true }).catch(() => {}); // best effort: nobody waits for it any more
       }
       if (signal.aborted) throw signal.reason;
-      if (!(e instanceof MCPTransportError)) throw e;
+      if (!MCPBrowserClient.#passes(e)) throw e;
       throw new MCPTransportError(`task ${taskId} goes on and cannot be looked at: ${e.message}; resumeTask waits for it again`, { method: 'tasks/get', status: e.status, cause: e });
     }
   }
@@ -456,7 +456,7 @@ class MCPBrowserClient {
         });
       } catch (e) {
         if (signal.aborted) throw signal.reason;
-        if (!opened || !(e instanceof MCPTransportError) || ++failures > MCPBrowserClient.#retries) throw e;
+        if (!opened || !MCPBrowserClient.#passes(e) || ++failures > MCPBrowserClient.#retries) throw e;
       }
       await MCPBrowserClient.#sleep(1000 * 2 ** failures, signal);
     }
@@ -518,7 +518,7 @@ class MCPBrowserClient {
         }
       } catch (e) {
         const lost = e instanceof MCPError && e.status === 404;
-        if (signal.aborted || !(e instanceof MCPTransportError || lost) || ++failures > MCPBrowserClient.#retries) {
+        if (signal.aborted || !(MCPBrowserClient.#passes(e) || lost) || ++failures > MCPBrowserClient.#retries) {
           for (const l of this.#listeners) l.fail(signal.aborted ? signal.reason : e);
           return;
         }
@@ -1031,6 +1031,18 @@ class MCPBrowserClient {
   }
 
   // ---- small parts ----
+
+  /**
+   * Whether a failure may pass by itself, so that it is worth trying again: a connection that broke, a server that is
+   * just being started again behind a proxy, or one that has too much to do.
+   * @param {any} e
+   * @returns {e is MCPError}
+   */
+  static #passes(e) {
+    if (e instanceof MCPTaskError) return false; // it is over
+    if (e instanceof MCPTransportError || e instanceof MCPTimeoutError) return true;
+    return e instanceof MCPError && ([429, 502, 503, 504].includes(e.status) || e.retryable);
+  }
 
   /** @param {string} base */
   static #endpoint(base) {
