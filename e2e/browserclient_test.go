@@ -126,6 +126,7 @@ func browserPeer(era peer.Era) peer.Spec {
 			{Name: "touch", Behaviour: peer.Behaviour{Kind: peer.Touch, URI: "test://x"}},
 			{Name: "bad", RawDefinition: `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`},
 			{Name: "refuse", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32099,"message":"not today","data":{"why":["rain"]}}`}},
+			{Name: "walk", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 12, For: 100 * time.Millisecond}},
 		},
 		Resources: []peer.Resource{{URI: "test://x", Text: "x"}},
 	}
@@ -278,7 +279,6 @@ func (c *cutting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestBrowserClientForms loads the client in each way that a page can, from the hub's own origin and another.
 // TestBrowserClientListensOn: who listens goes on listening when a proxy answers once that the hub is away, as while it
 // is started again.
 func TestBrowserClientListensOn(t *testing.T) {
@@ -331,6 +331,7 @@ func isListen(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }
 
+// TestBrowserClientForms loads the client in each way that a page can, from the hub's own origin and another.
 func TestBrowserClientForms(t *testing.T) {
 	set, s := tools(t), newSite(t)
 	chromium(t)

@@ -178,6 +178,8 @@ func TestBrowserClientHubTasks(t *testing.T) {
 				options := fmt.Sprintf(`{ baseUrl: 'http://%s%s', pollIntervalMs: 20, onElicitation: () => ({ action: 'accept', content: {} }) }`, h.address, face.path)
 				for _, row := range []struct{ what, script, want string }{
 					{"polled", `const seen = new Set(); const r = await c.callTool('PREFIXsteps', {}, { onTask: (k) => seen.add(k.status) }); return [r.content[0].text, [...seen]]`, `["done",["working","completed"]]`},
+					{"progress in numbers", `const seen = []; await c.callTool('PREFIXwalk', {}, { onProgress: (k) => seen.push(k) });
+						return [seen.length > 0, seen.every((k, i) => k.total === 12 && k.message.startsWith('step ') && (!i || k.progress > seen[i - 1].progress))]`, `[true,true]`},
 					{"asked", `return JSON.parse((await c.callTool('PREFIXask')).content[0].text).length`, `3`},
 					{"failed", `const e = await failure(c.callTool('PREFIXrefuse')); return [e.name, e.code, e.message.includes('not today'), e.data]`, `["MCPTaskError",-32099,true,{"why":["rain"]}]`},
 				} {

@@ -215,13 +215,27 @@ func (k *Tasks) done(c *Call, r *task.Run, began time.Time, out task.Outcome) ta
 type sink struct{ run *task.Run }
 
 func (s *sink) Notify(method string, params []byte) {
-	if method == "notifications/progress" {
-		if text, _ := wire.String(wire.Get(params, "message")); text != "" {
-			s.run.Say(text)
-			return
-		}
-		s.run.Say(progress(params))
+	if method != mcp.NoteProgress {
+		return
 	}
+	text, _ := wire.String(wire.Get(params, "message"))
+	if text == "" {
+		text = progress(params)
+	}
+	s.run.Say(text, reached(params))
+}
+
+// reached is how far a call has come, without what else is said of it.
+func reached(params []byte) string {
+	isNumber := func(raw []byte) bool { return len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') }
+	now, total := wire.Get(params, "progress"), wire.Get(params, "total")
+	switch {
+	case !isNumber(now):
+		return ""
+	case !isNumber(total):
+		return `{"progress":` + string(now) + `}`
+	}
+	return `{"progress":` + string(now) + `,"total":` + string(total) + `}`
 }
 
 // progress says in words how far a call has come.

@@ -25,6 +25,7 @@ type taskInfo struct {
 	Created   time.Time       `json:"created"`
 	Updated   time.Time       `json:"updated"`
 	Expires   time.Time       `json:"expires"`
+	Progress  json.RawMessage `json:"progress,omitempty"` // {progress, total}
 	Asked     json.RawMessage `json:"inputRequests,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
 	Error     json.RawMessage `json:"error,omitempty"`
@@ -35,6 +36,9 @@ func infoOf(d *task.Detail) taskInfo {
 		Message: d.Message, Created: d.Created, Updated: d.Updated, Expires: d.Expires(), Asked: d.Requests, Result: d.Result, Error: d.Error}
 	if i.Message == "" {
 		i.Message = d.Note
+	}
+	if d.Reached != "" {
+		i.Progress = json.RawMessage(d.Reached)
 	}
 	return i
 }

@@ -23,6 +23,9 @@ type aTask struct {
 	TTLMs, PollIntervalMs                                               int64
 	Result, Error                                                       json.RawMessage
 	InputRequests                                                       map[string]struct{ Method string }
+	Meta                                                                struct {
+		Progress struct{ Progress, Total float64 } `json:"stoa/progress"`
+	} `json:"_meta"`
 }
 
 func taskSpec() peer.Spec {
@@ -151,6 +154,10 @@ func TestTaskAuto(t *testing.T) {
 		made := w.begin(t, "steps", "")
 		await.Until(t, "its progress is told", func() bool {
 			return strings.HasPrefix(get(t, w.client, made.TaskID).StatusMessage, "step ")
+		})
+		await.Until(t, "its progress is told in numbers, which grow", func() bool {
+			first, now := get(t, w.client, made.TaskID).Meta.Progress, get(t, w.client, made.TaskID).Meta.Progress
+			return first.Progress > 0 && now.Progress > first.Progress && now.Total == 100
 		})
 		done := until(t, w.client, made.TaskID, "completed")
 		if !strings.Contains(string(done.Result), `"done"`) || done.StatusMessage != "" {

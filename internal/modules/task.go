@@ -186,7 +186,11 @@ func (m taskModule) answer(ctx context.Context, req *mcp.Request, id string, who
 		text = "the task is " + string(d.Status)
 	}
 	body := append(append([]byte{'{'}, d.JSON(whole)...), '}')
-	body = wire.Edit(nil, body, wire.Change{Name: "taskId"})
+	changes := []wire.Change{{Name: "taskId"}, {Name: "_meta"}}
+	if d.Reached != "" {
+		changes = append(changes, wire.Change{Name: "progress", Value: []byte(d.Reached)})
+	}
+	body = wire.Edit(nil, body, changes...)
 	data := append(wire.AppendString(append(wire.AppendString([]byte(`{"task":`), id), `,"tool":`...), d.Work.Shown), ',')
 	return Answer{Data: json.RawMessage(append(data, body[1:]...)), Message: text}, nil
 }

@@ -65,6 +65,7 @@ type Task struct {
 	mu      sync.RWMutex
 	state   State
 	note    string        // what the upstream said last of its progress
+	reached string        // and how far it has come: {"progress", "total"}, raw; "" if it did not say
 	noted   time.Time     // when
 	changed chan struct{} // closed with the next change
 }
@@ -251,7 +252,7 @@ func (t *Task) set(s State) {
 	t.mu.Lock()
 	t.state = s
 	if s.Status != Working {
-		t.note = ""
+		t.note, t.reached = "", ""
 	}
 	t.announce()
 	t.mu.Unlock()
@@ -303,6 +304,7 @@ func (t *Task) Update(ctx context.Context, answers []wire.Field) error {
 type Detail struct {
 	State
 	Note     string // what the upstream said last of its progress
+	Reached  string // and how far it has come: {"progress", "total"}, raw; "" if it did not say
 	Requests []byte // of one that waits for input: what is still open
 	Result   []byte
 	Error    []byte
@@ -311,7 +313,7 @@ type Detail struct {
 // Detail reads the Task with what its status brings along.
 func (t *Task) Detail(ctx context.Context) (Detail, error) {
 	t.mu.RLock()
-	d := Detail{State: t.state, Note: t.note}
+	d := Detail{State: t.state, Note: t.note, Reached: t.reached}
 	if t.noted.After(d.Updated) {
 		d.Updated = t.noted
 	}
@@ -369,8 +371,16 @@ func (d *Detail) JSON(whole bool) []byte {
 	add("inputRequests", d.Requests)
 	add("result", d.Result)
 	add("error", d.Error)
+	if d.Reached != "" {
+		add("_meta", []byte(`{"`+MetaProgress+`":`+d.Reached+`}`))
+	}
 	return b
 }
+
+// MetaProgress is the member of _meta that tells in numbers how far a Task has
+// come. The protocol has no place for that: notifications of progress end with
+// the answer to the request.
+const MetaProgress = "stoa/progress"
 
 // PollEvery is how often a client is asked to look.
 const PollEvery = 500 * time.Millisecond

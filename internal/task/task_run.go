@@ -131,17 +131,18 @@ func (r *Run) Answered(ctx context.Context) error {
 	}
 }
 
-// Say notes what the upstream says of its progress. It is not kept.
-func (r *Run) Say(message string) {
+// Say notes what the upstream says of its progress, in words and as the raw
+// object of its numbers. It is not kept.
+func (r *Run) Say(message, reached string) {
 	t := r.t
 	t.mu.Lock()
-	if message == t.note || t.state.Status != Working {
+	if message == t.note && reached == t.reached || t.state.Status != Working {
 		t.mu.Unlock()
 		return
 	}
 	now := time.Now()
 	quiet := now.Sub(t.noted) < sayEvery
-	t.note = message
+	t.note, t.reached = message, reached
 	if !quiet {
 		t.noted = now
 		t.announce()

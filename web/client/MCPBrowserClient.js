@@ -72,6 +72,7 @@
  * @property {Record<string, {method: string, params?: JSONObject}>} [inputRequests]
  * @property {ToolResult} [result]
  * @property {{code: number, message: string, data?: any}} [error]
+ * @property {JSONObject} [_meta] a stoa hub says in its stoa/progress how far the work has come: {progress, total}
  *
  * @typedef {object} Filter what to be told of; the protocol's own names
  * @property {boolean} [toolsListChanged]
@@ -348,17 +349,20 @@ class MCPBrowserClient {
    * Polls a task until it ends. An abort ends the task too; it outlives the page and a lost connection.
    * @param {Task} task
    * @param {CallOptions} options
+   * @param {{method: string, name: string}} [request] that it came of
    * @returns {Promise<ToolResult>}
    */
-  async #follow(task, options) {
+  async #follow(task, options, request = { method: 'tasks/get', name: task.taskId }) {
     const taskId = task.taskId;
     const link = await this.connect();
     const asked = new Set();
+    let reached = -Infinity;
     const signal = AbortSignal.any([this.#closing.signal, ...(options.signal ? [options.signal] : [])]);
     try {
       for (let failures = 0; ; ) {
         this.#tell(options.onTask, task);
         this.#tell(this.#options.onTask, task);
+        reached = this.#progressOf(task, reached, options, request);
         if (task.status === 'completed') return /** @type {ToolResult} */ (task.result);
         if (task.status === 'failed' || task.status === 'cancelled') {
           const why = task.error?.message ?? task.statusMessage ?? 'the server does not say why';
@@ -388,6 +392,23 @@ class MCPBrowserClient {
       if (!MCPBrowserClient.#passes(e)) throw e;
       throw new MCPTransportError(`task ${taskId} goes on and cannot be looked at: ${e.message}; resumeTask waits for it again`, { method: 'tasks/get', status: e.status, cause: e });
     }
+  }
+
+  /**
+   * Tells of the progress of a call that has become a task, where the server says it in numbers.
+   * @param {Task} task
+   * @param {number} before what was told last
+   * @param {CallOptions} options
+   * @param {{method: string, name: string}} request
+   * @returns {number} what is told now
+   */
+  #progressOf(task, before, options, request) {
+    const said = task._meta?.['stoa/progress'];
+    if (typeof said?.progress !== 'number' || said.progress <= before) return before;
+    const progress = { ...said, ...(task.statusMessage && { message: task.statusMessage }) };
+    this.#tell(options.onProgress, progress);
+    this.#tell(this.#options.onProgress, progress, request);
+    return said.progress;
   }
 
   // ---- subscriptions ----
@@ -558,7 +579,7 @@ class MCPBrowserClient {
           return result;
         case 'task':
           if (method !== 'tools/call') break;
-          return this.#follow(result, options);
+          return this.#follow(result, options, { method, name: String(params.name ?? '') });
         case 'input_required':
           if (round >= this.#options.maxRounds) {
             throw new MCPError(`${method}: the server still asks after ${round} rounds of questions; raise maxRounds if that is right`, { method });
