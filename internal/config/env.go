@@ -62,6 +62,16 @@ func (e environ) with(f *envFile) environ {
 	return environ{e.env, append(e.files[:len(e.files):len(e.files)], f)}
 }
 
+// tilde replaces ~ at the beginning of a path by the user's home.
+func (e environ) tilde(p string) string {
+	if rest, ok := strings.CutPrefix(p, "~"); ok && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
+		if home := e.home(); home != "" {
+			return filepath.Join(home, rest)
+		}
+	}
+	return p
+}
+
 func (e environ) home() string {
 	if v, _, ok := e.get("HOME"); ok && v != "" {
 		return v

@@ -52,12 +52,7 @@ func (d *decoder) read(n *node, path string, how reading) (string, bool) {
 // resolve makes a path absolute: ~ is the user's home, the rest is relative to
 // the file's folder.
 func (d *decoder) resolve(p string) string {
-	if rest, ok := strings.CutPrefix(p, "~"); ok && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
-		if home := d.src.env.home(); home != "" {
-			return filepath.Join(home, rest)
-		}
-	}
-	if filepath.IsAbs(p) {
+	if p = d.src.env.tilde(p); filepath.IsAbs(p) {
 		return filepath.Clean(p)
 	}
 	return filepath.Join(d.src.workspace, p)

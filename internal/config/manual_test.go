@@ -47,7 +47,7 @@ func variableTable(b *bytes.Buffer) {
 	row("PORT", "`listen`", "the port on 127.0.0.1; the two above win")
 	row("STOA_DATA", "`data`", "a folder")
 	row("DEFAULT_TOOL_TIMEOUT_MS", "`timeoutMs` of every server that does not say it", "milliseconds; never more than the server's own `maxTimeoutMs`")
-	row("AIUR_MODULES", "`modules`", "names separated by commas, turned on besides those that are on anyway")
+	row("AIUR_MODULES", "`modules`", "names separated by commas, turned on besides those that are on anyway; `file=/notes:/docs` also gives the module file its folders, of which relative ones start at the current folder")
 	for _, v := range variables() {
 		row(v.name, "`"+strings.ReplaceAll(v.path[1:], "/", ".")+"`", v.doc)
 	}

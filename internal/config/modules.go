@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,7 +21,7 @@ type asked struct {
 // are no module's are remembered until all servers are known.
 func modulesField() field[Config] {
 	const doc = "The built-in modules: an object by name, or a list of names to turn on besides those that are on anyway. A name that is no module's means the server of that name; " +
-		"one that is no server's either is reported, and the hub runs without it. `" + registry + "X` means X. Names in `AIUR_MODULES` are turned on where the file does not say otherwise."
+		"one that is no server's either is reported, and the hub runs without it. `" + registry + "X` means X. Names in `AIUR_MODULES` are turned on where the file does not say otherwise; `file=FOLDER:FOLDER` there gives the module file its `roots`."
 	table := moduleFields()
 	get := func(c *Config) *Modules { return &c.Modules }
 	return field[Config]{
@@ -139,6 +140,10 @@ func (l *loader) settleModules(c *Config) {
 		if name == "" {
 			continue
 		}
+		if module, roots, ok := strings.Cut(name, "="); ok && strings.TrimSpace(module) == "file" {
+			name = "file"
+			l.setRoots(c, roots, from)
+		}
 		on := c.Modules.enabled(name)
 		if on != nil && known(c.trace, "/modules/"+name+"/enabled") {
 			continue // the file has said
@@ -168,11 +173,31 @@ func (l *loader) settleModules(c *Config) {
 	}
 }
 
+// setRoots gives the module file the folders that AIUR_MODULES names, where no
+// file has named any.
+func (l *loader) setRoots(c *Config, roots, from string) {
+	const path = "/modules/file/roots"
+	if known(c.trace, path) {
+		return
+	}
+	for _, one := range filepath.SplitList(roots) {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		dir := l.path(l.env.tilde(one))
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+		c.Modules.File.Roots = append(c.Modules.File.Roots, dir)
+		c.trace.places[path] = place{other: from}
+	}
+}
+
 // missing says why the module of that name cannot be had; "" where it can.
 func (c *Config) missing(name string) (text, hint string) {
 	if on := c.Modules.enabled(name); on != nil {
 		if name == "file" && *on && len(c.Modules.File.Roots) == 0 {
-			return "the module file is off: there is no folder that it may use", "name the folders in modules.file.roots"
+			return "the module file is off: there is no folder that it may use", "name the folders in modules.file.roots, or as file=/folder in AIUR_MODULES"
 		}
 		return "", ""
 	}

@@ -32,6 +32,11 @@ func TestModules(t *testing.T) {
 		{"file off with roots", "modules: {file: {enabled: false, roots: [a]}}", "", want{}},
 		{"variable", "", "@legion/tools-registry/file, @legion/tools-registry/github,,@legion/tools-registry/jira", want{failed: []string{"file env AIUR_MODULES", "jira env AIUR_MODULES"}}},
 		{"variable with roots", "modules: {file: {roots: [a]}}", "file", want{roots: 1}},
+		{"roots in the variable", "", "@legion/tools-registry/file=notes:~/docs:/b, context", want{roots: 3}},
+		{"no root in the variable", "", "file=", want{failed: []string{"file env AIUR_MODULES"}}},
+		{"roots of the file over those of the variable", "modules: {file: {roots: [a]}}", "file=/b:/c", want{roots: 1}},
+		{"off in the file, roots in the variable", "modules: {file: {enabled: false}}", "file=/b", want{}},
+		{"roots for a module that has none", "", "context=/b", want{failed: []string{"context=/b env AIUR_MODULES"}}},
 		{"file over variable", "modules: {plan: {enabled: false}}", "plan", want{off: "plan"}},
 		{"asked twice", "modules: [nobody]", "nobody", want{failed: []string{"nobody stoa.yaml:3"}}},
 	}
