@@ -15,6 +15,13 @@ ARG VERSION=
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/stoahub/stoa/internal/cli.release=${VERSION}" -o /out/stoa . \
 	&& mkdir -p /out/data /out/etc/stoa && printf 'stoa: 1\n' > /out/etc/stoa/stoa.yaml
 
+# An agent with a few commands to try the hub with: the service desk of compose.yaml.
+FROM alpine:3 AS desk
+COPY --from=build /out/stoa /usr/bin/stoa
+COPY examples/agents/desk /desk
+USER 65532:65532
+ENTRYPOINT ["stoa", "agent", "/desk/agent.yaml", "--listen", "0.0.0.0:7000"]
+
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/stoa /stoa
