@@ -35,7 +35,8 @@ func Context(r *session.Registry) *Module {
 			Input: `{"type":"object","required":["name","data"],"additionalProperties":false,"properties":{
 				"name":{"type":"string","description":"Letters, digits, _ and -, at most 64, beginning with a letter or _."},
 				"data":{"description":"Any JSON value."},
-				"description":{"type":"string","maxLength":4096,"description":"What the value is, for whoever lists the context."},` + sessionArg + `}}`},
+				"description":{"type":"string","maxLength":4096,"description":"What the value is, for whoever lists the context."},
+				"over":{"type":"integer","minimum":0,"description":"Store it only if this version is the current one; 0: only if nothing has the name."},` + sessionArg + `}}`},
 		Tool{Name: "context_get", Title: "Read a value", Run: m.get, ReadOnly: true,
 			Description: `Read a stored value, or a part of it. A long value is read page by page, or searched with grep.`,
 			Input: `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,
@@ -64,6 +65,7 @@ type contextArgs struct {
 	Name        string          `json:"name"`
 	Data        json.RawMessage `json:"data"`
 	Description string          `json:"description"`
+	Over        *int            `json:"over"`
 	Session     string          `json:"session"`
 	Path        string          `json:"path"`
 	Version     int             `json:"version"`
@@ -110,7 +112,11 @@ func (m contextModule) add(ctx context.Context, req *mcp.Request, raw json.RawMe
 		s = m.r.Mint(req.Client.Actor.Name())
 	}
 	// The data as it was written: decoding would lose what numbers look like.
-	v, replaced, err := s.Put(ctx, session.New{Name: a.Name, Data: wire.Get(raw, "data"), Description: a.Description, By: who(req.Client)})
+	n := session.New{Name: a.Name, Data: wire.Get(raw, "data"), Description: a.Description, By: who(req.Client)}
+	if a.Over != nil {
+		n.Over, n.Fresh = *a.Over, *a.Over == 0
+	}
+	v, replaced, err := s.Put(ctx, n)
 	if err != nil {
 		return nil, err
 	}

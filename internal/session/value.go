@@ -23,7 +23,8 @@ type New struct {
 	Description string
 	By          string
 	Origin      *Origin
-	Over        int // the version that it may take the place of, and no other; 0 means any
+	Over        int  // the version that it may take the place of, and no other; 0 means any
+	Fresh       bool // only if nothing has the name
 }
 
 // Put stores a value. It is durable when Put returns. replaced is the version
@@ -54,7 +55,7 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 		if old := st.values[v.Name].current(); old != nil {
 			v.Version, replaced, listed = old.Version+1, old.Version, false
 		}
-		if n.Over > 0 && replaced != n.Over {
+		if (n.Over > 0 || n.Fresh) && replaced != n.Over {
 			return nil, nil, overtaken(v.Name, n.Over, replaced)
 		}
 		return &event{Kind: put, ID: id, Value: &v}, n.Data, nil
@@ -71,10 +72,15 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 // than the current one.
 func overtaken(name string, over, current int) error {
 	f := fault.New(fault.InvalidArguments, name, "version %d of it is current, not %d: somebody else has stored it", current, over)
-	if current == 0 {
-		f.Msg = "it has been removed meanwhile"
-	}
 	f.Hint = "Read what it is now, and change that."
+	switch {
+	case over == 0:
+		f.Msg = fmt.Sprintf("there is a value of that name already, of which version %d is current", current)
+		f.Hint = fmt.Sprintf("Use another name, or say over %d once you know what it is.", current)
+	case current == 0:
+		f.Msg = "there is no value of that name, or it has been removed meanwhile"
+		f.Hint = "Store it without over, or with over 0."
+	}
 	return f.With("version", current)
 }
 
