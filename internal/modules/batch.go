@@ -24,6 +24,7 @@ const (
 	maxBatch      = 100
 	batchParallel = 8
 	maxParallel   = 32
+	batchBytes    = 3 << 20 // of all results: told as text and as data they still fit into a message
 )
 
 // batch returns the tool. run makes one call as if its client had made it
@@ -103,7 +104,26 @@ func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run f
 	if bad > 0 {
 		text += fmt.Sprintf(", of which %d failed", bad)
 	}
+	if left := fitBatch(results); left > 0 {
+		text += "; of " + count(left, "result", "results") + " the data was too long for one answer, and is left out"
+	}
 	return Answer{Data: map[string]any{"results": results, "failed": bad}, Message: text}, nil
+}
+
+// fitBatch takes the data out of results that one answer has no room for: it
+// would be refused as a whole. left is of how many.
+func fitBatch(results []json.RawMessage) (left int) {
+	size := 0
+	for i, r := range results {
+		if size+len(r) <= batchBytes {
+			size += len(r)
+			continue
+		}
+		left++
+		said := fmt.Sprintf("the result of %d bytes is left out: the results of a batch may have %d together; call such tools by themselves, or with saveAs", len(r), batchBytes)
+		results[i] = wire.Edit(nil, r, wire.Change{Name: "data", Value: []byte("null")}, wire.Change{Name: "message", Value: wire.Quote(said)}, wire.Change{Name: "omitted", Value: []byte("true")})
+	}
+	return left
 }
 
 // do makes one call.

@@ -49,13 +49,13 @@ func Context(r *session.Registry) *Module {
 				"whole":{"type":"boolean","description":"Answer with all of it, however long."},` + sessionArg + `}}`},
 		Tool{Name: "context_list", Title: "List the values", Run: m.list, ReadOnly: true,
 			Description: `List what is stored: names, types, sizes and where values came from.`,
-			Input:       `{"type":"object","additionalProperties":false,"properties":{"filter":{"type":"string","maxLength":200,"description":"A pattern of names such as api*."},` + sessionArg + `}}`},
+			Input:       `{"type":"object","additionalProperties":false,"properties":{"filter":{"type":"string","maxLength":200,"description":"A pattern of names such as api*."},` + pageArgs + `,` + sessionArg + `}}`},
 		Tool{Name: "context_remove", Title: "Remove a value", Run: m.remove, Destructive: true, Idempotent: true,
 			Description: `Remove a stored value and its history.`,
 			Input:       `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,` + sessionArg + `}}`},
 		Tool{Name: "context_history", Title: "Earlier versions of a value", Run: m.history, ReadOnly: true,
 			Description: `List the versions of a value that are kept, newest first, and who stored them.`,
-			Input:       `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,` + sessionArg + `}}`},
+			Input:       `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,` + pageArgs + `,` + sessionArg + `}}`},
 	)
 }
 
@@ -75,6 +75,13 @@ type contextArgs struct {
 	Grep        string          `json:"grep"`
 	Whole       bool            `json:"whole"`
 	Filter      string          `json:"filter"`
+}
+
+func (a *contextArgs) offset() int {
+	if a.Offset == nil {
+		return 0
+	}
+	return *a.Offset
 }
 
 // bound returns the arguments and the Session that they are about; nil if the
@@ -181,11 +188,7 @@ func (m contextModule) get(ctx context.Context, req *mcp.Request, raw json.RawMe
 }
 
 func (m contextModule) page(part []byte, a contextArgs) (any, error) {
-	at := 0
-	if a.Offset != nil {
-		at = *a.Offset
-	}
-	p, err := session.PageOf(part, nil, session.Range{Unit: session.Unit(a.Unit), Offset: at, Limit: a.Limit})
+	p, err := session.PageOf(part, nil, session.Range{Unit: session.Unit(a.Unit), Offset: a.offset(), Limit: a.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +225,13 @@ func (m contextModule) list(_ context.Context, req *mcp.Request, raw json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	return Answer{Data: map[string]any{"session": s.Name(), "count": len(values), "values": values}, Message: count(len(values), "value", "values")}, nil
+	offset := a.offset()
+	part, next := paged(values, offset, a.Limit)
+	data := map[string]any{"session": s.Name(), "count": len(values), "values": part}
+	if next > 0 {
+		data["next"] = next
+	}
+	return Answer{Data: data, Message: pageText(len(values), offset, len(part), next, "value", "values")}, nil
 }
 
 func (m contextModule) remove(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
@@ -245,7 +254,13 @@ func (m contextModule) history(_ context.Context, req *mcp.Request, raw json.Raw
 	if err != nil {
 		return nil, err
 	}
-	return Answer{Data: map[string]any{"name": a.Name, "versions": versions}, Message: count(len(versions), "version", "versions")}, nil
+	offset := a.offset()
+	part, next := paged(versions, offset, a.Limit)
+	data := map[string]any{"name": a.Name, "count": len(versions), "versions": part}
+	if next > 0 {
+		data["next"] = next
+	}
+	return Answer{Data: data, Message: pageText(len(versions), offset, len(part), next, "version", "versions")}, nil
 }
 
 // uriPrefix is that of the resources that are values.

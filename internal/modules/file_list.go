@@ -25,7 +25,8 @@ var listTool = Tool{
 		"recursive":{"type":"boolean"},
 		"depth":{"type":"integer","minimum":1,"maximum":100,"description":"With recursive: how many levels, 1 is the folder itself. Default 100."},
 		"glob":{"type":"string","maxLength":1000,"description":"Only what fits: *.go by name, src/**/*.go by the path below the folder."},
-		"limit":{"type":"integer","minimum":1,"maximum":10000,"description":"Default 1000."}}}`,
+		"offset":{"type":"integer","minimum":0,"description":"How many to skip: next of the answer before."},
+		"limit":{"type":"integer","minimum":1,"maximum":10000,"description":"Default 200."}}}`,
 }
 
 var infoTool = Tool{
@@ -41,8 +42,12 @@ type listArgs struct {
 	Recursive bool   `json:"recursive"`
 	Depth     int    `json:"depth"`
 	Glob      string `json:"glob"`
+	Offset    int    `json:"offset"`
 	Limit     int    `json:"limit"`
 }
+
+// listEntries is how many entries are listed unless the caller says otherwise.
+const listEntries = 200
 
 // entry is one file or folder as callers are told of it.
 type entry struct {
@@ -65,6 +70,7 @@ func entryOf(p place, info fs.FileInfo) entry {
 type listing struct {
 	Entries    []entry `json:"entries"`
 	Truncated  string  `json:"truncated,omitempty"` // why there are more than are listed
+	Next       int     `json:"next,omitempty"`      // the offset to go on with
 	Unreadable int     `json:"unreadable,omitempty"`
 }
 
@@ -84,17 +90,23 @@ func (f *files) list(ctx context.Context, a listArgs) (any, error) {
 	if a.Recursive {
 		w.depth = orElse(a.Depth, maxDepth)
 	}
-	limit := orElse(a.Limit, 1000)
+	limit := orElse(a.Limit, listEntries)
 	out := listing{Entries: []entry{}}
-	size := 0
+	size, skip := 0, a.Offset
 	err = w.run(ctx, func(p place, below string, info fs.FileInfo) error {
 		if !g.match(below) {
 			return nil
 		}
+		if skip > 0 {
+			skip--
+			return nil
+		}
 		if len(out.Entries) == limit {
+			out.Next = a.Offset + limit
 			return stop("there are more than limit")
 		}
 		if size += len(p.short); size > maxListed {
+			out.Next = a.Offset + len(out.Entries)
 			return stop("the paths are too long to list them all")
 		}
 		out.Entries = append(out.Entries, entryOf(p, info))

@@ -101,8 +101,11 @@ func TestList(t *testing.T) {
 		}
 	}
 	cut := good[listing](t, m, "file_list", o{"limit": 2})
-	if cut.Truncated == "" || len(cut.Entries) != 2 {
+	if cut.Truncated == "" || len(cut.Entries) != 2 || cut.Next != 2 {
 		t.Errorf("limit: %+v", cut)
+	}
+	if rest := good[listing](t, m, "file_list", o{"offset": cut.Next}); rest.Truncated != "" || rest.Next != 0 || len(rest.Entries) != 3 || rest.Entries[0].Path == cut.Entries[1].Path {
+		t.Errorf("the rest: %+v", rest)
 	}
 	if all := good[listing](t, m, "file_list", o{"limit": 5}); all.Truncated != "" {
 		t.Errorf("a limit that is just enough: %+v", all)

@@ -20,6 +20,9 @@ import (
 // previewBytes is how much of a result plan_status and plan_debug show.
 const previewBytes = 4 << 10
 
+// otherRuns is how many other runs of its session plan_status lists.
+const otherRuns = 20
+
 // glance is how runs are looked at where the answer may be kept: what is too
 // long is not there cut off as if it were whole.
 func glance(whole bool) plan.Look {
@@ -208,11 +211,19 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if err != nil {
 		return nil, err
 	}
+	data := map[string]any{"run": v}
+	text := fmt.Sprintf("run %s is %s, %d of %d steps are over", v.ID, v.Status, v.Done, len(v.Steps))
 	var others []plan.Summary
 	for _, o := range m.o.Runs.Of(req.Client.Actor.Name(), v.Session) {
-		if o != run && len(others) < 20 {
+		if o != run {
 			others = append(others, o.Summary())
 		}
 	}
-	return Answer{Data: map[string]any{"run": v, "others": others}, Message: fmt.Sprintf("run %s is %s, %d of %d steps are over", v.ID, v.Status, v.Done, len(v.Steps))}, nil
+	if n := len(others); n > otherRuns {
+		others = others[:otherRuns]
+		data["more"] = n - otherRuns
+		text += fmt.Sprintf("; the session has %d older runs that are not listed", n-otherRuns)
+	}
+	data["others"] = others
+	return Answer{Data: data, Message: text}, nil
 }

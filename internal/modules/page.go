@@ -1,0 +1,46 @@
+package modules
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The bounds of a list in one answer: a model pays for every entry.
+const (
+	pageEntries = 100 // unless the caller says otherwise
+	pageBytes   = 64 << 10
+)
+
+// pageArgs are the arguments by which a caller goes on in a list.
+const pageArgs = `"offset":{"type":"integer","minimum":0,"description":"How many to skip."},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"How many at most. Default 100."}`
+
+// paged returns the part of a list that one answer holds, and where to go on;
+// 0 if there is no more.
+func paged[T any](all []T, offset, limit int) (part []T, next int) {
+	offset = min(offset, len(all))
+	limit = orElse(limit, pageEntries)
+	part, size := []T{}, 0
+	for _, one := range all[offset:] {
+		b, err := json.Marshal(one)
+		if err != nil {
+			b = nil // whoever encodes the answer says so
+		}
+		if size += len(b); len(part) == limit || size > pageBytes && len(part) > 0 {
+			return part, offset + len(part)
+		}
+		part = append(part, one)
+	}
+	return part, 0
+}
+
+// pageText says which part of a list it is.
+func pageText(total, offset, shown, next int, one, many string) string {
+	text := count(total, one, many)
+	switch {
+	case next > 0:
+		return fmt.Sprintf("%s; %d from %d on are listed, go on with offset %d", text, shown, offset, next)
+	case offset > 0:
+		return fmt.Sprintf("%s; the last %d are listed", text, shown)
+	}
+	return text
+}
