@@ -217,3 +217,21 @@ func TestAPIRemoveSessionUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// Who uses the name of a removed Session at once keeps what it begins there.
+func TestAPISessionBegunAnew(t *testing.T) {
+	c := apiHub(t)
+	begin := func() string {
+		return hubtest.Decode[struct{ Run struct{ ID string } }](c.ok("POST", "/api/v1/runs", `{"session":"work","plan":{"steps":[{"id":"a","tool":"context_list"}]}}`)).Run.ID
+	}
+	for range 20 {
+		c.put("work", "v", `1`)
+		begin()
+		c.ok("DELETE", "/api/v1/sessions/work", "")
+		next := begin()
+		if a := c.do("GET", "/api/v1/runs/"+next+"?wait=20s", ""); a.Status != 200 || !strings.Contains(string(a.Body), `"status":"done"`) {
+			t.Fatalf("the run that was begun after the removal: %d %s", a.Status, a.Body)
+		}
+		c.ok("DELETE", "/api/v1/sessions/work", "")
+	}
+}

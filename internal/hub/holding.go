@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/task"
@@ -135,8 +136,12 @@ func (h *Hub) endSession(ctx context.Context, s *session.Session) error {
 			return fmt.Errorf("forget its conversation: %w", err)
 		}
 	}
+	kept := !s.Info().Created.IsZero()
 	if err := h.state.sessions.Remove(ctx, s); err != nil {
 		return err
+	}
+	if !kept { // the registry tells of those that it knows
+		h.events.Emit(event.Record{Type: event.SessionEnded, Session: s.Name(), Principal: s.Principal()})
 	}
 	if err := h.desk.EndSession(ctx, s.Principal(), s.Name()); err != nil {
 		return fmt.Errorf("forget what was decided for it: %w", err)

@@ -215,14 +215,20 @@ func (r *Runs) purge(ctx context.Context, sess string) {
 // listed until their journals are gone: what could not be removed can be tried
 // again.
 func (r *Runs) EndSession(ctx context.Context, principal, name string) error {
-	runs := r.Of(principal, name)
+	id := session.ID(principal, name)
+	return r.endAll(ctx, r.Of(principal, name), id, subjectOf(id, ">"))
+}
+
+// endAll ends runs of a Session, whose journals are those of the subjects.
+func (r *Runs) endAll(ctx context.Context, runs []*Run, id string, subjects ...string) error {
 	for _, run := range runs {
 		run.end()
 	}
 	if r.disk != nil {
-		id := session.ID(principal, name)
-		if err := r.disk.log.Purge(ctx, subjectOf(id, ">")); err != nil {
-			return fmt.Errorf("forget the runs of session %s: %w", id, err)
+		for _, s := range subjects {
+			if err := r.disk.log.Purge(ctx, s); err != nil {
+				return fmt.Errorf("forget the runs of session %s: %w", id, err)
+			}
 		}
 		if err := r.disk.blobs.Purge(ctx, id); err != nil {
 			return fmt.Errorf("forget the data of the runs of session %s: %w", id, err)
@@ -248,13 +254,19 @@ func (r *Runs) Forget(ctx context.Context, principal string) error {
 	return nil
 }
 
-// SessionEnded is EndSession that does not wait.
+// SessionEnded is EndSession that does not wait. It ends the runs that there are
+// now: who uses the name of the Session next may begin some at once.
 func (r *Runs) SessionEnded(principal, name string) {
+	runs := r.Of(principal, name)
+	subjects := make([]string, len(runs))
+	for i, run := range runs {
+		subjects[i] = run.journal.subject
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.closing {
+	if !r.closing && len(runs) > 0 {
 		r.wg.Go(func() {
-			if err := r.EndSession(r.ctx, principal, name); err != nil && r.ctx.Err() == nil {
+			if err := r.endAll(r.ctx, runs, session.ID(principal, name), subjects...); err != nil && r.ctx.Err() == nil {
 				r.o.Logger.Warn("the runs of a session that ended could not be forgotten yet", "err", err)
 			}
 		})
