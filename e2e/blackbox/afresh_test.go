@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -30,11 +29,11 @@ func (h *hub) settleIn(t testing.TB, token, plan, folder string) belongings {
 	all["the list of sessions"] = get("/api/v1/sessions")
 
 	started := h.tool(t, "/mcp", token, "task_start", object{"tool": "files__read", "arguments": object{"path": mark}}).text
-	id := regexp.MustCompile(`(t_[a-z0-9]+)`).FindStringSubmatch(started)
-	if id == nil {
+	id := taskID.FindString(started)
+	if id == "" {
 		t.Fatalf("task_start: %s", started)
 	}
-	all["a task"] = get("/api/v1/tasks/" + id[1])
+	all["a task"] = get("/api/v1/tasks/" + id)
 	all["the list of tasks"] = get("/api/v1/tasks")
 
 	h.tool(t, "/s/desk/mcp", token, "plan_execute", object{"plan": planOf(object{"id": "a", "tool": "files__read", "args": object{"path": mark}})})

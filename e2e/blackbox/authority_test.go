@@ -1,11 +1,9 @@
 package blackbox
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
 	"github.com/stoahub/stoa/internal/hubtest/await"
-	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // A12, the rest: who decides, for whom a decision counts, and whose a
@@ -305,51 +302,11 @@ func TestStdioHasNoRightsOfTheOwner(t *testing.T) {
 	h := serve(t, object{"files": files}, object{"log": object{"level": "trace"}})
 	bob := h.token(t, "bob")
 	h.leaveTraces(t, bob)
-	cmd := command(t, h, "stdio", "--data", h.data, "--config", h.config, "--quiet")
-	in, out, err := proc.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait() // it ends with its stdin
-	})
-	id := 0
-	ask := func(method string, params object) string {
-		t.Helper()
-		request := rpc(method, params)
-		id++
-		request["id"] = id
-		b, err := json.Marshal(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := in.Write(append(b, '\n')); err != nil {
-			t.Fatal(err)
-		}
-		return answerOf(t, out)
-	}
-	ask("initialize", object{"protocolVersion": "2025-06-18", "capabilities": object{}, "clientInfo": object{"name": "x", "version": "1"}})
-	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	ask := h.stdio(t, "--data", h.data, "--config", h.config, "--quiet")
+	ask("initialize", greeting)
 	lacks(t, "read_logs", ask("tools/call", object{"name": "read_logs", "arguments": object{"level": "trace", "limit": 1000}}), "bob")
 	mentions(t, "a tool", ask("tools/call", object{"name": "files__read", "arguments": object{}}), "some text")
 	published := h.publish(t, bob, "tidy", planOf(object{"id": "a", "tool": "files__read"}))
 	lacks(t, "the tools", ask("tools/list", object{}), "tidy")
 	lacks(t, "bob's plan", ask("tools/call", object{"name": published, "arguments": object{}}), "is done")
-}
-
-// answerOf reads up to the answer to the request.
-func answerOf(t testing.TB, out *bufio.Reader) string {
-	t.Helper()
-	for {
-		line, err := out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		var message struct{ ID json.RawMessage }
-		if json.Unmarshal([]byte(line), &message) == nil && message.ID != nil {
-			return line
-		}
-	}
 }

@@ -48,11 +48,18 @@ type hub struct {
 // waits until it has the tools of all of them.
 func serve(t testing.TB, servers object, settings ...object) *hub {
 	t.Helper()
+	h := prepare(t, servers, settings...)
+	h.launch(t)
+	h.awaitTools(t, servers)
+	return h
+}
+
+// prepare writes the config of a hub that is not started yet.
+func prepare(t testing.TB, servers object, settings ...object) *hub {
+	t.Helper()
 	folder := t.TempDir()
 	h := &hub{folder: folder, config: filepath.Join(folder, "hub.jsonc"), data: filepath.Join(folder, "data")}
 	h.configure(t, servers, settings...)
-	h.launch(t)
-	h.awaitTools(t, servers)
 	return h
 }
 
@@ -87,8 +94,21 @@ func (h *hub) configure(t testing.TB, servers object, settings ...object) {
 	}
 }
 
-// launch runs the hub over its data folder, until the test ends or kill.
+// launch runs the hub over its data folder, until the test ends or kill, and
+// waits until it is ready.
 func (h *hub) launch(t testing.TB) {
+	t.Helper()
+	h.begin(t)
+	await.NoError(t, "the hub is ready", func() error {
+		if got := h.get(t, "/readyz", h.owner); got.status != http.StatusOK {
+			return fmt.Errorf("%d %s", got.status, got.text)
+		}
+		return nil
+	})
+}
+
+// begin is launch that waits only until the hub has an address.
+func (h *hub) begin(t testing.TB) {
 	t.Helper()
 	args := []string{"serve", "--data", h.data, "--config", h.config}
 	for _, address := range h.listen {
@@ -130,12 +150,6 @@ func (h *hub) launch(t testing.TB) {
 		t.Fatal(err)
 	}
 	h.owner = strings.TrimSpace(string(token))
-	await.NoError(t, "the hub is ready", func() error {
-		if got := h.get(t, "/readyz", h.owner); got.status != http.StatusOK {
-			return fmt.Errorf("%d %s", got.status, got.text)
-		}
-		return nil
-	})
 }
 
 // kill ends the hub as a crash does.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var hello = rpc("initialize", object{"protocolVersion": "2025-06-18", "capabilities": object{}, "clientInfo": object{"name": "t", "version": "1"}})
+var hello = rpc("initialize", greeting)
 
 // connect opens a legacy connection and returns its id, or why there is none.
 func (h *hub) connect(t *testing.T, token string) (string, error) {

@@ -23,6 +23,8 @@ const (
 	// listVariable names a file from which that server takes its list of tools,
 	// if the file is there; it tells when that changes.
 	listVariable = "BLACKBOX_LIST"
+	// slowVariable names a file until which that server lists no tools.
+	slowVariable = "BLACKBOX_SLOW"
 )
 
 // entry is one line of a ledger: a request that reached the server.
@@ -119,7 +121,14 @@ func serveStdio() int {
 		}
 		if result, known := replies[request.Method]; known {
 			if request.Method == "tools/list" {
-				result = listed()
+				go func() {
+					if slow := os.Getenv(slowVariable); slow != "" {
+						note("tools/list", nil)
+						untilThere(slow)
+					}
+					answer(request.ID, "result", strings.ReplaceAll(listed(), "\n", ""))
+				}()
+				continue
 			}
 			if request.Method == "completion/complete" {
 				note("complete", nil)
@@ -186,7 +195,10 @@ func note(tool string, args json.RawMessage) {
 
 func perform(tool string, raw json.RawMessage) string {
 	note(tool, raw)
-	var args struct{ Path, Text string }
+	var args struct {
+		Path, Text string
+		Size       int
+	}
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return said(err.Error(), true)
 	}
@@ -197,14 +209,20 @@ func perform(tool string, raw json.RawMessage) string {
 		}
 		return said("written", false)
 	case "wait", "press":
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for hub := os.Getppid(); !exists(args.Path); <-tick.C {
-			if os.Getppid() != hub {
-				os.Exit(1) // the hub was killed, and nobody waits for the answer
-			}
-		}
+		untilThere(args.Path)
 		return said("it is there", false)
+	case "long":
+		return said(strings.Repeat("0123456789", args.Size/10), false)
+	case "rows":
+		rows := make([]map[string]int, args.Size)
+		for i := range rows {
+			rows[i] = map[string]int{"id": i}
+		}
+		b, err := json.Marshal(map[string]any{"rows": rows})
+		if err != nil {
+			return said(err.Error(), true)
+		}
+		return fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"structuredContent":%s}`, b, b)
 	case "read":
 		return said("some text", false)
 	}
@@ -217,6 +235,17 @@ func said(text string, isError bool) string {
 		return `{"content":[]}`
 	}
 	return string(b)
+}
+
+// untilThere waits for a file.
+func untilThere(path string) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for hub := os.Getppid(); !exists(path); <-tick.C {
+		if os.Getppid() != hub {
+			os.Exit(1) // the hub was killed, and nobody waits for the answer
+		}
+	}
 }
 
 func exists(path string) bool {
@@ -237,4 +266,17 @@ func upstream(t testing.TB, env ...string) (map[string]any, ledger) {
 		variables[pair[0]] = pair[1]
 	}
 	return map[string]any{"command": self, "args": []string{"-test.run=^$"}, "env": variables}, l
+}
+
+// longTools are a text and rows of any size, for those who list them.
+const longTools = `{"name":"long","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"rows","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
+
+// withTools is upstream with further tools, each as tools/list has it.
+func withTools(t testing.TB, tools string) (map[string]any, ledger) {
+	t.Helper()
+	list := t.TempDir() + "/list"
+	if err := os.WriteFile(list, []byte(strings.Replace(toolList, `{"tools":[`, `{"tools":[`+tools+",", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return upstream(t, listVariable, list)
 }

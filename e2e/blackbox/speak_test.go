@@ -1,14 +1,17 @@
 package blackbox
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
 // turn is what came of a message to the chat.
@@ -78,6 +81,57 @@ func callOf(tool string, args any) string {
 	return fmt.Sprintf("call %s %s", tool, b)
 }
 
+// greeting are the params of initialize.
+var greeting = object{"protocolVersion": "2025-06-18", "capabilities": object{}, "clientInfo": object{"name": "x", "version": "1"}}
+
+// stdio runs `stoa stdio` until the test ends, and returns how to ask it.
+func (h *hub) stdio(t testing.TB, flags ...string) (ask func(method string, params object) string) {
+	t.Helper()
+	cmd := command(t, h, append([]string{"stdio"}, flags...)...)
+	in, out, err := proc.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // it ends with its stdin
+	})
+	id := 0
+	return func(method string, params object) string {
+		t.Helper()
+		request := rpc(method, params)
+		id++
+		request["id"] = id
+		b, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if method == "initialize" {
+			b = append(b, "\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`...)
+		}
+		if _, err := in.Write(append(b, '\n')); err != nil {
+			t.Fatalf("stoa stdio takes nothing any more: %v", err)
+		}
+		return answerOf(t, out)
+	}
+}
+
+// answerOf reads up to the answer to the request.
+func answerOf(t testing.TB, out *bufio.Reader) string {
+	t.Helper()
+	for {
+		line, err := out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("stoa stdio says nothing more: %v", err)
+		}
+		var message struct{ ID json.RawMessage }
+		if json.Unmarshal([]byte(line), &message) == nil && message.ID != nil {
+			return line
+		}
+	}
+}
+
 // tool calls a tool as an MCP client does.
 func (h *hub) tool(t testing.TB, path, token, name string, args any) reply {
 	t.Helper()
@@ -114,7 +168,7 @@ func (h *hub) names(t testing.TB, path, token string) []string {
 
 // approval is a call that waits for a person.
 type approval struct {
-	ID, Tool, Ref, Principal, Agent string
+	ID, Tool, Ref, Principal, Agent, Session string
 }
 
 // attend makes the token's holder somebody who can be asked, for 30 seconds.

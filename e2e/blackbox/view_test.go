@@ -162,9 +162,7 @@ func noHints(text string) string {
 // serveMuted is serve for servers whose tool write is not listed.
 func serveMuted(t testing.TB, servers object, settings ...object) *hub {
 	t.Helper()
-	h := &hub{folder: t.TempDir()}
-	h.config, h.data = filepath.Join(h.folder, "hub.jsonc"), filepath.Join(h.folder, "data")
-	h.configure(t, servers, settings...)
+	h := prepare(t, servers, settings...)
 	h.launch(t)
 	for name := range servers {
 		await.Until(t, "the tools of "+name+" are listed", func() bool {
