@@ -92,7 +92,9 @@ func (d *Door) complete(ctx context.Context, c *Call, t *toolCall) error {
 
 func (d *Door) fits(c *Call, args []byte) error {
 	if most := d.argBytes.Load(); int64(len(args)) > most {
-		return fault.New(fault.Limit, c.Upstream.Name(), "the arguments are %d bytes, over the limit of %d", len(args), most)
+		f := fault.New(fault.Limit, c.Upstream.Name(), "the arguments are %d bytes, over the limit of %d (limits.argumentBytes)", len(args), most)
+		f.Hint = "Send less, or raise limits.argumentBytes."
+		return f
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (h *Hub) openPlans(Options) (err error) {
 		Face: func(session string) call.Face { return h.gateway.Stateful(session) },
 		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Tracer: h.tracer, Logger: h.logger("plan"),
 		Alone: h.cfg.Store.URL == "", // its folder is locked
-		Keep:  func() time.Duration { return h.config().Session.Timeout },
+		Keep:  func() time.Duration { return h.config().Session.Timeout }, ArgBytes: func() int { return h.config().Limits.ArgumentBytes },
 	})
 	if err != nil {
 		return err

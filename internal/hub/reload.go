@@ -121,6 +121,7 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 	newModels := changed("models", !reflect.DeepEqual(old.Models, cfg.Models))
 	p.session = changed("session", old.Session != cfg.Session)
 	p.limits = changed("limits", old.Limits != cfg.Limits)
+	p.modules = p.modules || cfg.Modules.File.Enabled && old.Limits.ArgumentBytes != cfg.Limits.ArgumentBytes // file tools have the same bound
 	p.pool = changed("pool", old.Pool != cfg.Pool)
 	p.policy = changed("policy", !reflect.DeepEqual(old.Policy, cfg.Policy))
 	p.console = changed("console", old.Console != cfg.Console)

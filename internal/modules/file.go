@@ -224,6 +224,6 @@ func (f *files) lock(ctx context.Context, places ...place) (unlock func(), err e
 // tooLarge says that a file is beyond MaxBytes.
 func (f *files) tooLarge(path string, size int64) error {
 	e := fault.New(fault.Limit, path, "%d bytes are more than the %d that may be written, edited or hashed at once", size, f.opts.MaxBytes)
-	e.Hint = "Work with a smaller file; file_read reads large ones in parts."
+	e.Hint = "Work with a smaller file, or raise limits.argumentBytes; file_read reads large ones in parts."
 	return e
 }

@@ -291,7 +291,7 @@ func (o PlanOptions) Find(ctx context.Context, by actor.Actor, s *session.Sessio
 			return nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
 		case isRef:
 			quoted := wire.Quote(text)
-			full, _, err := o.Sessions.Resolve(ctx, by.Name(), s, quoted, plan.MaxBytes, nil)
+			full, _, err := o.Sessions.Resolve(ctx, by.Name(), s, quoted, o.Runs.ArgBytes(), nil)
 			if err != nil {
 				return nil, err
 			}

@@ -100,7 +100,7 @@ func taskKey(req *mcp.Request) (key string) {
 
 // inputs are those of a run. References in them are to values of the Session.
 func (o PlanOptions) inputs(ctx context.Context, principal string, s *session.Session, raw json.RawMessage) (map[string]json.RawMessage, error) {
-	full, _, err := o.Sessions.Resolve(ctx, principal, s, raw, plan.MaxArgs, nil)
+	full, _, err := o.Sessions.Resolve(ctx, principal, s, raw, o.Runs.ArgBytes(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -382,7 +382,7 @@ func (r *Run) fallBack(ctx context.Context, d Do, value []byte) error {
 	if err != nil {
 		return err
 	}
-	raw, _, err := session.Resolve(value, MaxArgs, r.values(ctx, item))
+	raw, _, err := session.Resolve(value, r.of.ArgBytes(), r.values(ctx, item))
 	if flawed(err) {
 		return r.refuse(ctx, d, failure(err))
 	}

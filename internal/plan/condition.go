@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
 )
 
@@ -155,6 +156,11 @@ func (c *Condition) Holds(value func(session.Reference) ([]byte, error)) (bool, 
 // for nothing is null.
 func resolveIn(raw []byte, value func(session.Reference) ([]byte, error)) ([]byte, error) {
 	out, _, err := session.Resolve(raw, MaxBytes, value)
+	if fault.Is(err, fault.Limit) {
+		f := *fault.Of(err)
+		f.Hint = "Compare with a part of the value, as in @name.items[0]."
+		return nil, &f
+	}
 	return out, err
 }
 

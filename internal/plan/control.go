@@ -214,7 +214,7 @@ func (r *Run) Inspect(ctx context.Context, step string) (Inspection, error) {
 	if len(args) == 0 {
 		args = []byte("{}")
 	}
-	full, _, err := session.Resolve(args, MaxArgs, r.values(ctx, item))
+	full, _, err := session.Resolve(args, r.of.ArgBytes(), r.values(ctx, item))
 	if err != nil {
 		out.Error = fault.Of(err).Text()
 		return out, nil

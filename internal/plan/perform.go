@@ -9,8 +9,14 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// MaxArgs bounds the arguments of a call with their references resolved.
-const MaxArgs = 8 << 20
+// ArgBytes bounds the arguments of a call with their references resolved. The
+// config may change it while runs go on.
+func (r *Runs) ArgBytes() int {
+	if r.o.ArgBytes == nil {
+		return 8 << 20
+	}
+	return r.o.ArgBytes()
+}
 
 // open looks at the condition and the list of a step that can begin.
 func (r *Run) open(ctx context.Context, id string) error {

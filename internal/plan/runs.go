@@ -43,6 +43,9 @@ type RunsOptions struct {
 	// Keep is how long a run that is over is kept whose Session holds nothing,
 	// so that no end of it is told; 0: for ever.
 	Keep func() time.Duration
+	// ArgBytes bounds the arguments of a call with their references resolved,
+	// as the door does; nil: 8 MiB.
+	ArgBytes func() int
 }
 
 // Runs are the runs of a hub.

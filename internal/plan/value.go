@@ -66,7 +66,7 @@ func (r *Run) value(ctx context.Context, ref session.Reference, item map[string]
 	if err != nil {
 		return nil, false, err
 	}
-	raw, _, err = r.of.o.Sessions.Resolve(ctx, c.Owner, s, text, MaxArgs, nil)
+	raw, _, err = r.of.o.Sessions.Resolve(ctx, c.Owner, s, text, r.of.ArgBytes(), nil)
 	return raw, false, err
 }
 
@@ -158,6 +158,6 @@ func (r *Run) arguments(ctx context.Context, d Do) (tool string, args []byte, er
 	if err != nil {
 		return "", nil, err
 	}
-	args, _, err = session.Resolve(raw, MaxArgs, r.values(ctx, item))
+	args, _, err = session.Resolve(raw, r.of.ArgBytes(), r.values(ctx, item))
 	return tool, args, err
 }

@@ -189,7 +189,7 @@ func (r *resolver) check() error {
 		return (&fault.Error{
 			Kind: fault.Limit, Subject: "references",
 			Msg:  "with its references resolved the call has " + count(r.size, "byte") + " of arguments; the limit is " + count(r.max, "byte"),
-			Hint: "Refer to a part of the value, as in @name.items[0], or to it fewer times.",
+			Hint: "Refer to a part of the value, as in @name.items[0], or raise limits.argumentBytes.",
 		}).With("limit", r.max).With("size", r.size)
 	}
 	depths := map[*byte]int{}
