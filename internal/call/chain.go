@@ -184,6 +184,14 @@ func (d *Door) wishes(c *Call, t *toolCall, m *upstream.Call) error {
 				return fault.New(fault.InvalidParams, MetaRetries, "%s is none: use a number from 0 to %d", f.Value, maxRetries)
 			}
 			m.Retries = &n
+		case MetaFresh:
+			switch string(f.Value) {
+			case "true":
+				t.fresh = true
+			case "false":
+			default:
+				return fault.New(fault.InvalidParams, MetaFresh, "%s is none: use true or false", f.Value)
+			}
 		}
 	}
 	return nil

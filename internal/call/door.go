@@ -5,7 +5,7 @@
 // In order: may the caller use this upstream; do its headers say what the
 // arguments say; does the policy allow the call, or a person whom it has asked;
 // what do references in the arguments stand for; do the arguments fit the tool's
-// schema; then the upstream, with its queue, breakers and time-outs; then what
+// schema; is there a result that may be reused; then the upstream, with its queue, breakers and time-outs; then what
 // is kept of the result; then counts, metrics and the record of the call. A request that is refused has not reached the upstream.
 package call
 
@@ -81,6 +81,8 @@ type Options struct {
 	Leads    func(server, hub string) bool
 	Key      seal.Key // signs what continues a call; nil means one that nobody else has
 	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
+	// Of results that are kept to be reused; 0 means 4096 and 64 MiB.
+	CacheEntries, CacheBytes int
 }
 
 // Door is where calls pass.
@@ -97,6 +99,8 @@ type Door struct {
 	desk     *policy.Desk
 	boot     string // is another one after each start
 	used     spent
+	cache    *cache
+	reuses   func(n int64, pairs ...string) // counts calls of tools whose results can be reused; nil: none does
 	lookup   Lookup
 	leads    func(server, hub string) bool // nil: nothing does
 	rules    atomic.Pointer[policy.Set]
@@ -110,7 +114,11 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal, leads: o.Leads}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal, leads: o.Leads, cache: newCache()}
+	d.BoundCache(o.CacheEntries, o.CacheBytes)
+	if o.Metrics != nil {
+		d.reuses = o.Metrics.Counter("stoa_cache_total", "Calls of tools whose results are cached, by upstream and outcome: hit, miss, or fresh (the caller asked for a new result).")
+	}
 	d.Rule(o.Rules)
 	d.Bound(o.ArgBytes)
 	return d
@@ -180,6 +188,14 @@ func (d *Door) pass(ctx context.Context, c *Call, t *toolCall) (mcp.Response, er
 		if c.Upstream.Nests() {
 			d.extend(c, o, t)
 		}
+		if t.fresh {
+			o.Annotate(MetaFresh, []byte("true")) // the server may be a hub
+		}
+		if c.Item != nil && c.Item.CacheFor > 0 {
+			if resp, done, err := d.reused(ctx, c, t, o, &meta); done {
+				return resp, err
+			}
+		}
 	}
 	if d.events != nil && d.events.Watched() {
 		d.begin(c, t, o)
@@ -190,6 +206,9 @@ func (d *Door) pass(ctx context.Context, c *Call, t *toolCall) (mcp.Response, er
 	}
 	if err != nil || !isTool || resp.Result == nil {
 		return resp, err
+	}
+	if t.reuse != nil {
+		d.remember(c, t, resp)
 	}
 	return d.conclude(ctx, c, t, resp)
 }
@@ -275,6 +294,9 @@ func (d *Door) count(ctx context.Context, c *Call, t *toolCall, resp mcp.Respons
 	if c.Item != nil && c.Item.Kind == catalog.Tool {
 		tool = c.Item.Name
 		c.Item.Stat.Add(kind == "", took)
+		if t.reuse != nil {
+			d.countReuse(c, t)
+		}
 	}
 	if d.metrics != nil {
 		d.metrics.Call(c.Upstream.Name(), tool, kind, took)

@@ -32,6 +32,8 @@ type toolCall struct {
 	edited   []byte              // the arguments that the person wants in place of the caller's; nil for none
 	resumed  bool                // the request continues a call whose state we wrapped
 	span     *obs.Span           // of the call; nil for none
+	fresh    bool                // the caller wants the server's own answer
+	reuse    *reuse              // of a result that can be reused; nil for none
 	state    []byte              // then: the upstream's own requestState, raw; nil if it gave none
 }
 

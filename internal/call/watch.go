@@ -29,15 +29,18 @@ func record(r *event.Record, c *Call, t *toolCall) {
 	} else {
 		r.Trace, _, _ = origin(c.Req)
 	}
-	if t.used != nil || t.saved != "" {
-		r.Data = Trace{Used: t.used, Saved: t.saved}
+	hit := t.reuse != nil && t.reuse.hit
+	if t.used != nil || t.saved != "" || hit {
+		r.Data = Trace{Used: t.used, Saved: t.saved, Cached: hit}
 	}
 }
 
-// Trace is the data of a call's record, if it had to do with stored values.
+// Trace is the data of a call's record, if it had to do with stored values or
+// its result was reused.
 type Trace struct {
-	Used  []session.Used `json:"used,omitempty"`
-	Saved string         `json:"saved,omitempty"` // the name that the result was kept under
+	Used   []session.Used `json:"used,omitempty"`
+	Saved  string         `json:"saved,omitempty"`  // the name that the result was kept under
+	Cached bool           `json:"cached,omitempty"` // the result is that of a call before
 }
 
 func eventLevel(kind string) string {

@@ -57,6 +57,8 @@ type Item struct {
 	Bindings   []schema.Binding // of a tool's arguments to headers
 	ReadOnly   bool             // the tool is said to change nothing
 	Idempotent bool             // the tool is said to bear repetition
+	CacheFor   time.Duration    // the config has results reused for so long; 0 means never. See Caches
+	Digest     string           // then: of the definition
 	Priority   string           // of a call in the upstream's queue; empty for none in particular
 	Timeout    time.Duration    // of a call of the tool; 0 means the upstream's own
 	Handling   Handling
@@ -64,6 +66,7 @@ type Item struct {
 	Standing   *Standing // nil if its server's definitions are not pinned
 	Stat       *Stat
 
+	pure    bool           // the tool says both that it is read-only and that it is idempotent
 	kept    *stateful      // of a tool
 	own     []byte         // what Shown is if the definition is not held; nil if it never was
 	pattern *regexp.Regexp // of a template
@@ -153,7 +156,9 @@ func (i *Item) tool(fields []wire.Field) {
 // annotate takes in what a tool's annotations say of repetition.
 func (i *Item) annotate(annotations []byte) {
 	i.ReadOnly = string(wire.Get(annotations, "readOnlyHint")) == "true"
-	i.Idempotent = i.ReadOnly || string(wire.Get(annotations, "idempotentHint")) == "true"
+	idempotent := string(wire.Get(annotations, "idempotentHint")) == "true"
+	i.Idempotent = i.ReadOnly || idempotent
+	i.pure = i.ReadOnly && idempotent
 }
 
 // show makes def what is said of a tool on merged faces.

@@ -12,7 +12,8 @@ type Override struct {
 	Name        string
 	Description string
 	Timeout     time.Duration
-	Priority    string // of its calls in the queue; empty for none in particular
+	Priority    string        // of its calls in the queue; empty for none in particular
+	Cache       time.Duration // its results are reused for so long; 0 means never
 }
 
 // Apply changes the tools of one upstream that are overridden, by the
@@ -35,6 +36,9 @@ func Apply(tools []*Item, by map[string]Override) {
 			continue
 		}
 		it.Timeout, it.Priority = o.Timeout, o.Priority
+		if it.CacheFor = o.Cache; o.Cache > 0 {
+			it.Digest = Digest(it.Raw)
+		}
 		var changes []wire.Change
 		if o.Name != "" && o.Name != it.Name {
 			it.Exposed = Expose(it.Upstream, o.Name)

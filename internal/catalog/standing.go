@@ -49,7 +49,7 @@ func (i *Item) Reviewed(s *Standing, trusted bool) *Item {
 	c := *i
 	c.Standing, c.Trusted = s, trusted
 	if i.Kind == Tool {
-		c.ReadOnly, c.Idempotent = false, false
+		c.ReadOnly, c.Idempotent, c.pure = false, false, false
 		if s == nil || s.State == Accepted {
 			c.annotate(wire.Get(i.Raw, "annotations"))
 		}

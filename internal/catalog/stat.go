@@ -9,6 +9,7 @@ import (
 // Stat counts the calls of one tool. It outlives changes of the catalogue.
 type Stat struct {
 	ok, failed atomic.Int64
+	reused     atomic.Int64  // of ok: answered by a result of a call before
 	mean       atomic.Uint64 // bits of a float64 of seconds
 }
 
@@ -34,6 +35,12 @@ func (s *Stat) Add(ok bool, took time.Duration) {
 		}
 	}
 }
+
+// Reuse records that a call was answered by the result of one before.
+func (s *Stat) Reuse() { s.reused.Add(1) }
+
+// Reused is how many calls were.
+func (s *Stat) Reused() int64 { return s.reused.Load() }
 
 // Counts returns how many calls succeeded and failed.
 func (s *Stat) Counts() (ok, failed int64) { return s.ok.Load(), s.failed.Load() }

@@ -22,6 +22,7 @@ type callCmd struct {
 	faceFlags
 	asJSON
 	SaveAs  string        `help:"Keep the result in the session under this name; needs --session." placeholder:"NAME"`
+	Fresh   bool          `help:"Have the server answer, also where a result is cached."`
 	Timeout time.Duration `help:"Give up after this time; without it the hub decides." placeholder:"30s"`
 	Name    string        `arg:"" help:"Name of the tool, as in stoa tools."`
 	Args    []string      `arg:"" optional:"" name:"arguments" help:"key=value pairs, or one of a JSON object, @file and - (stdin)."`
@@ -96,6 +97,9 @@ func (c *callCmd) outgoing(ctx context.Context, s std, f *face) (*mcp.Outgoing, 
 	o.Headers = mirrored(def.InputSchema, args)
 	if c.SaveAs != "" {
 		o.Annotate("stoa/saveAs", wire.Quote(c.SaveAs))
+	}
+	if c.Fresh {
+		o.Annotate(call.MetaFresh, []byte("true"))
 	}
 	o.Token = []byte("1") // a tool that tells its progress is given more time
 	descend(o)

@@ -94,6 +94,8 @@ type Limits struct {
 	MessageBytes  int // one message
 	Depth         int // nesting of JSON
 	ArgumentBytes int // arguments after references were resolved
+	CacheEntries  int // results that are kept to be reused
+	CacheBytes    int // of these
 	Sessions      int // legacy connections at once
 	SessionIdle   time.Duration
 	TaskTTL       time.Duration // from a task's beginning
@@ -272,6 +274,8 @@ func Default() Config {
 			MessageBytes:  10 << 20,
 			Depth:         1000,
 			ArgumentBytes: 8 << 20,
+			CacheEntries:  4096,
+			CacheBytes:    64 << 20,
 			Sessions:      10_000,
 			SessionIdle:   30 * time.Minute,
 			TaskTTL:       time.Hour,

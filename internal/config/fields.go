@@ -121,6 +121,8 @@ func limitFields() []field[Limits] {
 		sizeField("messageBytes", "The longest message, in either direction. A longer answer fails the call that it answers, and nothing else.", 1<<10, 1<<30, func(l *Limits) *int { return &l.MessageBytes }),
 		intField("depth", "The deepest nesting of JSON that a client may send.", 8, 1000, func(l *Limits) *int { return &l.Depth }),
 		sizeField("argumentBytes", "The longest arguments of a call after references were resolved, also of a step of a plan; and the largest file that the file tools write, edit or hash.", 1<<10, 1<<30, func(l *Limits) *int { return &l.ArgumentBytes }),
+		intField("cacheEntries", "Results kept to be reused (a tool's `cache`); the one not used for longest makes room.", 1, 1_000_000, func(l *Limits) *int { return &l.CacheEntries }),
+		sizeField("cacheBytes", "Memory for results kept to be reused. A result larger than an eighth of it is not kept.", 64<<10, 4<<30, func(l *Limits) *int { return &l.CacheBytes }),
 		intField("sessions", "Connections of legacy clients at once.", 1, 1_000_000, func(l *Limits) *int { return &l.Sessions }),
 		durationField("taskTTL", "Forget a task, and end it if it still runs, so long after it began.", func(l *Limits) *time.Duration { return &l.TaskTTL }),
 		durationField("sessionIdle", "Forget a legacy client's connection that was not used for so long; \"0s\" is never.", func(l *Limits) *time.Duration { return &l.SessionIdle }),

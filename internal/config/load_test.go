@@ -258,7 +258,7 @@ func TestFullFile(t *testing.T) {
 		InheritEnv: InheritEnv{Names: []string{"HTTPS_PROXY"}},
 		Cwd:        filepath.Join(abs, "sub"), Transport: Stdio, Protocol: Legacy,
 		Timeout: 5 * time.Second, MaxTimeout: time.Minute, MaxSessions: 32, Retries: 3,
-		Tools: Tools{Allow: []string{"read_*"}, Deny: []string{"read_[a-c]*"}, Override: map[string]Override{"read_file": {Description: "x", Priority: "high", References: &on, SaveAs: &on, Cards: Cards{Threshold: 2048}}}},
+		Tools: Tools{Allow: []string{"read_*"}, Deny: []string{"read_[a-c]*"}, Override: map[string]Override{"read_file": {Description: "x", Priority: "high", References: &on, SaveAs: &on, Cards: Cards{Threshold: 2048}, Cache: Cache{TTL: 5 * time.Minute}}}},
 		Pin:   PinQuarantine, Sharing: PerSession, Task: TaskAuto, Sampling: SamplingHost, SamplingModel: "gemini", Queue: &Queue{2, 10, time.Second}, References: &off, SaveAs: &off, Cards: Cards{On: &off, Threshold: 16 << 10},
 		Breaker: Breaker{3, 10 * time.Second, 5 * time.Second}, Idle: 90 * time.Second, Enabled: true,
 	}

@@ -18,6 +18,55 @@ type Override struct {
 	References  *bool         // in place of the server's
 	SaveAs      *bool         // in place of the server's
 	Cards       Cards         // in place of the server's
+	Cache       Cache
+}
+
+// Cache says for how long results of a tool are reused.
+type Cache struct {
+	TTL time.Duration // 0: never
+}
+
+// longestCache bounds how old a reused result can be.
+const longestCache = 24 * time.Hour
+
+// cacheField is how long results are reused.
+func cacheField() field[Override] {
+	const doc = "Reuse the tool's results: `{ttl: 5m}`. Only for tools that say `readOnlyHint: true` and `idempotentHint: true`, where the server's annotations count; others are always called, with a warning. A result is reused only for the same principal and the same arguments; `_meta` `stoa/fresh` of a call asks for a new one."
+	ttl := durationField("ttl", "How long a result is reused, up to 24h.", func(c *Cache) *time.Duration { return &c.TTL })
+	schemaOf := ttl.schema
+	ttl.schema = func(def *Cache) *schema {
+		s := schemaOf(def)
+		s.Default = nil
+		return s
+	}
+	f := objectField("cache", doc, func(o *Override) *Cache { return &o.Cache }, []field[Cache]{ttl})
+	decode, show := f.decode, f.show
+	f.decode = func(d *decoder, n *node, at string, o *Override) {
+		before := len(d.problems)
+		decode(d, n, at, o)
+		if len(d.problems) > before {
+			return
+		}
+		if text, hint := checkCache(o.Cache.TTL); text != "" {
+			d.problem(n.at, under(n.ptr, "ttl"), hint, "%s", text)
+		}
+	}
+	f.show = func(s *shower, at string, o *Override) {
+		if o.Cache.TTL > 0 {
+			show(s, at, o)
+		}
+	}
+	return f
+}
+
+func checkCache(ttl time.Duration) (text, hint string) {
+	switch {
+	case ttl <= 0:
+		return "the cache has no ttl, or one of 0", `write how long a result is reused, as in "5m", or leave "cache" out`
+	case ttl > longestCache:
+		return fmt.Sprintf("the cache's ttl %s is longer than 24h", plainDuration(ttl)), "write a shorter one"
+	}
+	return "", ""
 }
 
 func overrideFields() []field[Override] {
@@ -57,12 +106,13 @@ func overrideFields() []field[Override] {
 		toggleField("references", "`references` for this tool.", func(o *Override) **bool { return &o.References }),
 		toggleField("saveAs", "`saveAs` for this tool.", func(o *Override) **bool { return &o.SaveAs }),
 		cardsField(func(o *Override) *Cards { return &o.Cards }),
+		cacheField(),
 	}
 }
 
 // overridesField is a map of overrides by the server's own names of tools.
 func overridesField() field[Tools] {
-	const doc = "Changes to how single tools are offered, by the server's own names for them: `name` (on `/mcp` the tool is then `server__name`) and `description` on merged faces, `hidden: true` everywhere, `timeoutMs` and `priority` for its calls, and `task`, `references`, `saveAs` and `cards` in place of the server's."
+	const doc = "Changes to how single tools are offered, by the server's own names for them: `name` (on `/mcp` the tool is then `server__name`) and `description` on merged faces, `hidden: true` everywhere, `timeoutMs` and `priority` for its calls, `cache` for its results, and `task`, `references`, `saveAs` and `cards` in place of the server's."
 	return field[Tools]{
 		key: "override", doc: doc,
 		schema: func(*Tools) *schema {
@@ -107,6 +157,9 @@ func checkOverrides(all map[string]Override, problem func(key, text, hint string
 		}
 		if taken[o.Name] = name; o.Timeout < 0 {
 			problem(under("/tools/override", name), "its time-out is negative", "leave it out, or write a positive one")
+		}
+		if text, hint := checkCache(o.Cache.TTL); text != "" && o.Cache.TTL != 0 {
+			problem(under("/tools/override", name), text, hint)
 		}
 	}
 }

@@ -42,11 +42,19 @@ type toolRow struct {
 	Breaker     guard.State    `json:"breaker,omitempty"` // open or half-open, where calls are kept from it
 	Calls       int64          `json:"calls"`
 	Failed      int64          `json:"failed"`
-	MeanUS      int64          `json:"mean_us"` // a moving average
+	MeanUS      int64          `json:"mean_us"`         // a moving average
+	Cache       *toolCache     `json:"cache,omitempty"` // left out if the config does not cache its results
 	Risk        string         `json:"risk"`
 	Trusted     bool           `json:"trusted"` // what it says of its risk counts
 	Policy      policy.Verdict `json:"policy"`
 	Pin         *toolPin       `json:"pin,omitempty"` // left out if its server's definitions are not pinned
+}
+
+// toolCache is what is made of a tool's results.
+type toolCache struct {
+	TTLMs int64  `json:"ttlMs"`
+	Hits  int64  `json:"hits"`          // calls that were answered by the result of one before
+	Off   string `json:"off,omitempty"` // why results are not reused all the same
 }
 
 // toolPin is what is made of a tool's definition.
@@ -100,6 +108,9 @@ func (h *Hub) toolRow(c *mcp.Client, it *catalog.Item, snap *catalog.Snapshot, n
 		row.Stale = l.Stale
 	}
 	ok, failed := it.Stat.Counts()
+	if it.CacheFor > 0 {
+		row.Cache = &toolCache{TTLMs: it.CacheFor.Milliseconds(), Hits: it.Stat.Reused(), Off: it.Uncached()}
+	}
 	row.Calls, row.Failed, row.MeanUS = ok+failed, failed, it.Stat.Mean().Microseconds()
 	return row
 }

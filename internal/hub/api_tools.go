@@ -16,13 +16,16 @@ import (
 // postTool calls a tool. A tool that says no has been called, so its envelope
 // comes with status 200.
 func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "session", "saveAs", "cards")
+	q, err := query(r, "session", "saveAs", "cards", "fresh")
 	if err != nil {
 		return err
 	}
 	cards := q.Get("cards")
 	if cards != "" && cards != "on" && cards != "off" {
 		return fault.New(fault.InvalidParams, "cards", "%q is neither on nor off", cards)
+	}
+	if v := q.Get("fresh"); v != "" && v != "true" && v != "false" {
+		return fault.New(fault.InvalidParams, "fresh", "%q is neither true nor false", v)
 	}
 	args, err := h.body(w, r)
 	if err != nil {
@@ -36,13 +39,16 @@ func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if _, err := call.Bind(h.state.sessions, client, name); err != nil {
 		return err
 	}
-	req := toolRequest(r.PathValue("tool"), args, q.Get("saveAs"), obs.ParentOf(r.Header))
+	req := toolRequest(r.PathValue("tool"), args, q.Get("saveAs"), q.Get("fresh") == "true", obs.ParentOf(r.Header))
 	req.Client, req.Session = client, name
 	resp, err := h.gateway.Call(r.Context(), req, cards == "on")
 	if err != nil {
 		return err
 	}
 	defer resp.Release()
+	if ms := wire.Get(wire.Get(wire.Get(resp.Result, "_meta"), call.MetaCached), "ageMs"); ms != nil {
+		w.Header().Set("Stoa-Cached-Ms", string(ms))
+	}
 	e, err := answer(r.PathValue("tool"), resp)
 	if err != nil {
 		return err
@@ -72,7 +78,7 @@ func (h *Hub) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // toolRequest is the call of a tool as the protocol has it.
-func toolRequest(tool string, args []byte, saveAs string, from obs.Parent) *mcp.Request {
+func toolRequest(tool string, args []byte, saveAs string, fresh bool, from obs.Parent) *mcp.Request {
 	req := &mcp.Request{Method: "tools/call", Stream: mcp.Discard}
 	params := wire.AppendString([]byte(`{"name":`), tool)
 	params = append(append(params, `,"arguments":`...), args...)
@@ -81,6 +87,9 @@ func toolRequest(tool string, args []byte, saveAs string, from obs.Parent) *mcp.
 		if m[1] != "" {
 			about = append(about, wire.Change{Name: m[0], Value: wire.Quote(m[1])})
 		}
+	}
+	if fresh {
+		about = append(about, wire.Change{Name: call.MetaFresh, Value: []byte("true")})
 	}
 	if about != nil {
 		meta := wire.Edit(nil, []byte("{}"), about...)

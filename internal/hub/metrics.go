@@ -162,6 +162,14 @@ func (h *Hub) measureWork() {
 			o(float64(n), "status", string(status))
 		}
 	})
+	g("stoa_cache_entries", "Results kept to be reused.", figure(func() float64 {
+		entries, _ := h.door.CacheFigures()
+		return float64(entries)
+	}))
+	g("stoa_cache_bytes", "Memory of results kept to be reused.", figure(func() float64 {
+		_, bytes := h.door.CacheFigures()
+		return float64(bytes)
+	}))
 	g("stoa_event_polls", "Requests that wait for events.", figure(func() float64 { return float64(h.polls.Load()) }))
 	g("stoa_viewers", "Sockets that watch events.", figure(func() float64 { return float64(h.viewers.Len()) }))
 	g("stoa_viewer_lost", "Events that viewers were too slow for.", figure(func() float64 { return float64(h.viewers.Lost()) }))

@@ -210,6 +210,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	}
 	if p.limits {
 		h.door.Bound(cfg.Limits.ArgumentBytes)
+		h.door.BoundCache(cfg.Limits.CacheEntries, cfg.Limits.CacheBytes)
 		h.connections.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
 		h.chat.bound(cfg)
 	}

@@ -126,7 +126,7 @@ func override(o *upstream.Options, tools map[string]config.Override) {
 		if over.Hidden {
 			o.Filter.Deny = append(o.Filter.Deny, literally(name))
 		}
-		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout, Priority: over.Priority}
+		o.Override[name] = catalog.Override{Name: over.Name, Description: over.Description, Timeout: over.Timeout, Priority: over.Priority, Cache: over.Cache.TTL}
 	}
 }
 

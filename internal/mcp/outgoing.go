@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -203,6 +204,16 @@ func (o *Outgoing) metaChanges(era Era, version string, token []byte) []wire.Cha
 		changes = append(changes, wire.Change{Name: metaLogLevel, Value: wire.Quote(level)})
 	}
 	return changes
+}
+
+// ForServer reports whether a member of a request's _meta tells the server
+// something of its own, beyond what the protocol, this hub and tracers put there.
+func ForServer(name string) bool {
+	switch name {
+	case metaVersion, metaClientInfo, metaClientCaps, metaLogLevel, metaProgress, "traceparent", "tracestate":
+		return false
+	}
+	return !strings.HasPrefix(name, ownPrefix)
 }
 
 // capabilities are what a modern server is told that the client has.

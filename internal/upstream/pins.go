@@ -19,6 +19,7 @@ func (u *Upstream) review(k catalog.Kind, items []*catalog.Item) []*catalog.Item
 		for _, it := range items {
 			it.Trusted = !u.opts.Distrust
 		}
+		u.noteUncached(k, items)
 		return items
 	}
 	reviewed, err := u.opts.Pins.Review(k, items)
@@ -28,7 +29,29 @@ func (u *Upstream) review(k catalog.Kind, items []*catalog.Item) []*catalog.Item
 	if err != nil {
 		u.health("definitions", "which definitions were accepted cannot be looked up, so that none counts as accepted: %v", err)
 	}
+	u.noteUncached(k, reviewed)
 	return reviewed
+}
+
+// noteUncached says of which tools results are not reused although the config
+// says so.
+func (u *Upstream) noteUncached(k catalog.Kind, items []*catalog.Item) {
+	if k != catalog.Tool {
+		return
+	}
+	for _, it := range items {
+		if it.CacheFor == 0 {
+			continue
+		}
+		code := "cache " + it.Name
+		if why := it.Uncached(); why != "" {
+			u.health(code, "%s: %s", it.Name, why)
+			continue
+		}
+		u.mu.Lock()
+		delete(u.notes, code)
+		u.mu.Unlock()
+	}
 }
 
 // Review judges what the upstream offers once more: what is accepted, or what

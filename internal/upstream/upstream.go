@@ -19,6 +19,7 @@ import (
 
 // Upstream is one MCP server behind the hub.
 type Upstream struct {
+	serial    uint64
 	opts      Options
 	cat       *catalog.Catalog
 	pool      *Pool
@@ -76,11 +77,21 @@ type dialing struct {
 	err   error
 }
 
+var serials atomic.Uint64
+
+// Serial tells the upstream from those that had its name before, and from those
+// that will have it with another config.
+func (u *Upstream) Serial() uint64 { return u.serial }
+
+// Connection names the client connection that the upstream keeps a connection
+// of its own for; "" if the client shares one with others.
+func (u *Upstream) Connection(c *mcp.Client) string { return u.keyFor(c).client }
+
 func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	opts.defaults()
 	opts.introduce(pool.hub)
 	u := &Upstream{
-		opts: opts, cat: cat, pool: pool,
+		serial: serials.Add(1), opts: opts, cat: cat, pool: pool,
 		breaker: guard.New(opts.Breaker), tools: guard.NewBreakers(opts.Breaker),
 		reload: make(chan struct{}, 1), loading: make(chan struct{}, 1), settled: make(chan struct{}), recalled: make(chan struct{}),
 		links: map[key]*link{}, dialing: map[key]*dialing{},
