@@ -32,6 +32,7 @@ func (c *callCmd) Help() string {
 	return `The value of key=value is text where the tool's schema allows text, else JSON if it is valid JSON (n=3, ok=true, tags='["a"]'), else text. ` +
 		`key:=JSON is always JSON, key.sub=value sets a member of an object, and a key that is an array may be given more than once. ` +
 		`In a session (--session), the text @name or @name.path in a value stands for what is kept there; --save-as keeps the result, and long results are kept anyway and shown as a card. ` +
+		`What the tool asks you while it works is asked at the terminal; without one it is declined, and the exit code is 5. ` +
 		`The exit code is 3 if the tool itself reports an error.`
 }
 
@@ -67,12 +68,18 @@ func (c *callCmd) Run(ctx context.Context, s std) error {
 	}
 	line := &progressLine{w: s.err, width: width(s.err)}
 	o.Stream = line
-	result, err := face.ask(ctx, o)
+	q := newQuestioner(s)
+	q.before = line.clear
+	result, err := face.asked(ctx, o, q)
 	line.clear()
 	if err != nil {
-		return doing("call", c.Name, err)
+		return doing("call", c.Name, q.settled(err))
 	}
-	return c.show(s, result)
+	err = c.show(s, result)
+	if no := q.settled(err); no != err {
+		return doing("call", c.Name, no)
+	}
+	return err
 }
 
 // outgoing makes the request. The tool's definition tells how to read the
@@ -218,9 +225,6 @@ func (c *callCmd) show(s std, raw []byte) error {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return failed(exitFailed, "Use --json to see it as it is.", "call %s: the result is not of the protocol's form: %w", c.Name, err)
-	}
-	if r.Type == "input_required" {
-		return failed(exitFailed, "Call it from a client that can ask you.", "call %s: the tool asks for input, which cannot be given here", c.Name)
 	}
 	if object := r.Meta["stoa/error"]; r.IsError && object != nil {
 		return doing("call", c.Name, refusal(object))

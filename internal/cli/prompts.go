@@ -97,7 +97,11 @@ func (c *promptsGetCmd) Run(ctx context.Context, s std) error {
 		return err
 	}
 	o.Name = c.Name
-	raw, err := face.ask(ctx, o)
+	q := newQuestioner(s)
+	raw, err := face.asked(ctx, o, q)
+	if err == nil {
+		err = q.refusal()
+	}
 	if err != nil {
 		return doing("get prompt", c.Name, err)
 	}

@@ -88,7 +88,11 @@ func (c *resourcesReadCmd) Run(ctx context.Context, s std) error {
 		return err
 	}
 	o.Name = c.URI
-	raw, err := face.ask(ctx, o)
+	q := newQuestioner(s)
+	raw, err := face.asked(ctx, o, q)
+	if err == nil {
+		err = q.refusal()
+	}
 	if err != nil {
 		return doing("read", c.URI, err)
 	}

@@ -36,8 +36,14 @@ func onTerminal(t *testing.T, env []string, args ...string) *screen {
 // folder in it.
 func onTerminalIn(t *testing.T, work string, env []string, args ...string) *screen {
 	t.Helper()
+	return onTerminalOver(t, work, map[string]any{"alpha": entry(alpha(work))}, env, args...)
+}
+
+// onTerminalOver is onTerminalIn over other servers.
+func onTerminalOver(t *testing.T, work string, servers map[string]any, env []string, args ...string) *screen {
+	t.Helper()
 	config := filepath.Join(work, "stoa.jsonc")
-	writeConfig(t, config, map[string]any{"alpha": entry(alpha(work))})
+	writeConfig(t, config, servers)
 	ctrl, tty := openTerminal(t)
 	s := &screen{ctrl: ctrl, done: make(chan struct{})}
 	s.cmd = exec.Command("stoa", append(args, "--config", config, "--data", filepath.Join(work, "data"))...)

@@ -78,8 +78,11 @@ func rounds(r *request, b Behaviour) [][]question {
 		if json.Unmarshal(r.params.Arguments, &args) != nil || args.Message == "" {
 			args.Message = "What is your name?"
 		}
-		p := map[string]any{"message": args.Message, "requestedSchema": json.RawMessage(
-			`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)}
+		form := json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)
+		if b.Kind == Elicit && b.Raw != "" {
+			form = json.RawMessage(b.Raw)
+		}
+		p := map[string]any{"message": args.Message, "requestedSchema": form}
 		if r.client.version >= Legacy {
 			p["mode"] = "form"
 		}

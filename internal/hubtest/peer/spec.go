@@ -147,7 +147,7 @@ const (
 	Stubborn Kind = "stubborn" // answers after For even if cancelled
 	Hang     Kind = "hang"     // never answers, heeds no cancellation
 	Progress Kind = "progress" // N progress and N log notifications, interleaved; For between
-	Elicit   Kind = "elicit"   // asks the user; answers with the raw ElicitResult
+	Elicit   Kind = "elicit"   // asks the user, with Behaviour.Raw as the requestedSchema if that is set; answers with the raw ElicitResult
 	Sample   Kind = "sample"   // asks the model, with Behaviour.Raw as the params if that is set; answers with the raw CreateMessageResult
 	Assisted Kind = "assisted" // asks the model with a tool, runs that, and asks again; answers with a JSON array
 	Roots    Kind = "roots"    // asks for roots; answers with the raw ListRootsResult
@@ -177,7 +177,7 @@ var kinds = []Kind{"", Echo, Verbatim, Error, Slow, Stubborn, Hang, Progress, El
 // Behaviour is a Kind with its parameters.
 type Behaviour struct {
 	Kind Kind
-	Raw  Raw           // Verbatim, Error, Sample
+	Raw  Raw           // Verbatim, Error, Sample, Elicit
 	For  time.Duration // Slow, Stubborn, Progress; Elicit: how long it works when it has its answer
 	N    int           // Progress, Multi, Big
 	URI  string        // Touch
