@@ -16,7 +16,7 @@ import (
 // postTool calls a tool. A tool that says no has been called, so its envelope
 // comes with status 200.
 func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
-	q, err := query(r, "session", "saveAs", "cards", "fresh")
+	q, err := query(r, "session", "saveAs", "cards", "asks", "fresh")
 	if err != nil {
 		return err
 	}
@@ -24,22 +24,38 @@ func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if cards != "" && cards != "on" && cards != "off" {
 		return fault.New(fault.InvalidParams, "cards", "%q is neither on nor off", cards)
 	}
-	if v := q.Get("fresh"); v != "" && v != "true" && v != "false" {
-		return fault.New(fault.InvalidParams, "fresh", "%q is neither true nor false", v)
+	for _, name := range []string{"asks", "fresh"} {
+		if v := q.Get(name); v != "" && v != "true" && v != "false" {
+			return fault.New(fault.InvalidParams, name, "%q is neither true nor false", v)
+		}
 	}
 	args, err := h.body(w, r)
 	if err != nil {
 		return err
+	}
+	var round []wire.Change
+	asks := q.Get("asks") == "true"
+	if asks {
+		if args, round, err = roundOf(args); err != nil {
+			return err
+		}
 	}
 	name := r.Header.Get(mcp.HeaderSession)
 	if name == "" {
 		name = q.Get("session")
 	}
 	client := apiClient(who)
+	if asks {
+		client.Capabilities = []byte(`{"elicitation":{"form":{},"url":{}}}`)
+	}
 	if _, err := call.Bind(h.state.sessions, client, name); err != nil {
 		return err
 	}
 	req := toolRequest(r.PathValue("tool"), args, q.Get("saveAs"), q.Get("fresh") == "true", obs.ParentOf(r.Header))
+	if round != nil {
+		req.Params = wire.Edit(nil, req.Params, round...)
+		req.Fields = wire.Members(req.Params)
+	}
 	req.Client, req.Session = client, name
 	resp, err := h.gateway.Call(r.Context(), req, cards == "on")
 	if err != nil {
@@ -49,12 +65,50 @@ func (h *Hub) postTool(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if ms := wire.Get(wire.Get(wire.Get(resp.Result, "_meta"), call.MetaCached), "ageMs"); ms != nil {
 		w.Header().Set("Stoa-Cached-Ms", string(ms))
 	}
+	if asks && mcp.NeedsInput(resp.Result) {
+		write(w, http.StatusOK, asked(resp.Result).JSON())
+		return nil
+	}
 	e, err := answer(r.PathValue("tool"), resp)
 	if err != nil {
 		return err
 	}
 	write(w, http.StatusOK, e.JSON())
 	return nil
+}
+
+// inputRequired is the code of an answer by which a tool's server asks something.
+const inputRequired = "INPUT_REQUIRED"
+
+// asked is the envelope of what a server asks.
+func asked(result []byte) envelope.Envelope {
+	var data []wire.Change
+	for _, name := range []string{"inputRequests", "requestState"} {
+		if v := wire.Get(result, name); v != nil {
+			data = append(data, wire.Change{Name: name, Value: v})
+		}
+	}
+	return envelope.Envelope{Data: wire.Edit(nil, []byte("{}"), data...), Code: inputRequired, Error: "the tool asks for input",
+		Message: "Send the same arguments again, with inputResponses and the requestState."}
+}
+
+// roundOf takes apart the body of a call whose caller can be asked: the arguments,
+// and from the second round on the answers.
+func roundOf(body []byte) (args []byte, round []wire.Change, err error) {
+	args = []byte("{}")
+	for _, f := range wire.Members(body) {
+		switch name := string(f.Name); name {
+		case "arguments":
+			if args = f.Value; args[0] != '{' {
+				return nil, nil, fault.New(fault.InvalidParams, name, "it is not an object")
+			}
+		case "inputResponses", "requestState":
+			round = append(round, wire.Change{Name: name, Value: f.Value})
+		default:
+			return nil, nil, &fault.Error{Kind: fault.InvalidParams, Subject: name, Msg: "it is not a member of the body of a call with asks=true", Hint: "Send arguments, inputResponses and requestState."}
+		}
+	}
+	return args, round, nil
 }
 
 // body reads the arguments of a call.
@@ -108,7 +162,7 @@ func answer(tool string, resp mcp.Response) (envelope.Envelope, error) {
 	}
 	if string(wire.Get(resp.Result, "resultType")) == `"input_required"` {
 		return envelope.Envelope{}, &fault.Error{Kind: fault.MissingCapability, Subject: tool, Msg: "the tool asks for input, which cannot be given here",
-			Hint: "Call it by MCP, from a client that can ask its user."}
+			Hint: "Call it with asks=true and answer, or by MCP from a client that can ask its user."}
 	}
 	return envelope.Of(resp.Result), nil
 }

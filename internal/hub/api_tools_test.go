@@ -239,3 +239,57 @@ func TestAPIGuard(t *testing.T) {
 		t.Errorf("a name with a slash is a name like any other")
 	}
 }
+
+// What a tool asks by the API is answered in further rounds, whichever era its
+// server speaks.
+func TestAPIToolAsks(t *testing.T) {
+	for _, era := range []peer.Era{peer.EraLegacy, peer.EraModern} {
+		t.Run(string(era), func(t *testing.T) {
+			h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Era: era, Tools: []peer.Tool{{Name: "ask", Behaviour: peer.Do(peer.Elicit)}, {Name: "multi", Behaviour: peer.Do(peer.Multi)}}}))
+			waitTools(t, h)
+			c := apiClient{t, h, h.Token}
+			if a := c.do("POST", "/api/tools/up__ask", `{}`); a.Status == 200 && strings.Contains(string(a.Body), `"success":true`) {
+				t.Errorf("without having said so: %d %s", a.Status, a.Body)
+			}
+			if a := c.do("POST", "/api/tools/up__ask?asks=true", `{"message":"hi"}`); a.Status != 400 || !strings.Contains(string(a.Body), "Send arguments, inputResponses and requestState") {
+				t.Errorf("arguments as the body: %d %s", a.Status, a.Body)
+			}
+			for tool, want := range map[string]string{
+				"ask":   `{"action":"accept","content":{"name":"Ann"}}`,
+				"multi": `[{"action":"accept","content":{"name":"Ann"}},{"action":"accept","content":{"name":"Ann"}},{"action":"accept","content":{"name":"Ann"}}]`,
+			} {
+				body := `{"arguments":{"message":"Who?"}}`
+				var got struct {
+					Success bool
+					Code    string
+					Data    json.RawMessage
+				}
+				for range 10 {
+					got.Data = nil
+					if err := json.Unmarshal(c.ok("POST", "/api/tools/up__"+tool+"?asks=true", body), &got); err != nil {
+						t.Fatal(err)
+					}
+					if got.Code != "INPUT_REQUIRED" {
+						break
+					}
+					var asked struct {
+						InputRequests map[string]struct{ Params struct{ Message string } }
+						RequestState  json.RawMessage
+					}
+					if err := json.Unmarshal(got.Data, &asked); err != nil || len(asked.InputRequests) != 1 {
+						t.Fatalf("asked %s: %v", got.Data, err)
+					}
+					for name, q := range asked.InputRequests {
+						if q.Params.Message != "Who?" {
+							t.Errorf("asked %q", q.Params.Message)
+						}
+						body = `{"arguments":{"message":"Who?"},"inputResponses":{"` + name + `":{"action":"accept","content":{"name":"Ann"}}},"requestState":` + string(asked.RequestState) + `}`
+					}
+				}
+				if !got.Success || strings.ReplaceAll(string(got.Data), " ", "") != want {
+					t.Errorf("%s: %+v %s", tool, got, got.Data)
+				}
+			}
+		})
+	}
+}

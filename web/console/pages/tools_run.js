@@ -12,6 +12,7 @@ import { Shown, good } from './tools_result.js';
 import { Risk, Policy } from './tools_risk.js';
 import { MayCall } from './tools_policy.js';
 import { Definition, Mark } from './tools_pin.js';
+import { Questions, asked } from './tools_questions.js';
 
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Run({ name, query }) {
@@ -80,6 +81,7 @@ function Panel({ tool, query, called }) {
   const [result, setResult] = useState(/** @type {any} */ (null));
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const [running, setRunning] = useState(/** @type {AbortController|null} */ (null));
+  const [questions, setQuestions] = useState(/** @type {any} */ (null));
   const values = useValues(session);
   const refers = tool.references && session !== '';
   const local = useMemo(
@@ -103,7 +105,7 @@ function Panel({ tool, query, called }) {
     setRunning(abort);
     setFailure(null);
     try {
-      const came = await perform(call, abort.signal);
+      const came = await converse(call, abort.signal, setQuestions);
       setResult(came);
       remember({ ...call, at: Date.now(), ok: good(came), us: Math.round(came.ms * 1000) });
       values.again();
@@ -111,6 +113,7 @@ function Panel({ tool, query, called }) {
     } catch (err) {
       setFailure(abort.signal.aborted ? { message: 'Stopped. The tool was told to end.' } : err);
     } finally {
+      setQuestions(null);
       setRunning(null);
     }
   };
@@ -146,6 +149,7 @@ function Panel({ tool, query, called }) {
       <span class=${problems.length ? 'problem' : 'soft'} data-testid="verdict" role="status">
       ${args.broken ? 'no JSON yet' : problems.length ? `${problems.length} ${problems.length === 1 ? 'thing is' : 'things are'} not as the tool wants it` : 'Ctrl+Enter runs it'}
       </span></div></form>
+    ${questions ? html`<${Questions} key=${questions.round} asked=${questions} />` : null}
     <${Trouble} error=${failure} />${result ? html`<${Shown} result=${result} />` : null}
     <${MayCall} tool=${tool.name} args=${call.args} /><${Commands} call=${call} /><${Calls} call=${call} onLoad=${load} />`;
 }
@@ -211,17 +215,39 @@ function ByHand({ args, problems }) {
     ${p.path || '/'}</code> ${p.text}</li>`)}</ul>` : null}`;
 }
 
-/** Makes the call, and measures it. @param {import('./tools_calls.js').Call} call @param {AbortSignal} signal */
-async function perform(call, signal) {
+/**
+ * Makes the call, and puts what the tool asks meanwhile to whoever looks at the page.
+ * @param {import('./tools_calls.js').Call} call @param {AbortSignal} signal @param {(asked: any) => void} show
+ */
+async function converse(call, signal, show) {
+  let more = '';
+  for (let round = 1; ; round++) {
+    const came = await perform(call, signal, more);
+    const wanted = asked(came);
+    if (!wanted) return came;
+    more = await new Promise((yes, no) => {
+      signal.addEventListener('abort', () => no(signal.reason), { once: true });
+      show({ ...wanted, round, answer: yes });
+    });
+    show(null);
+  }
+}
+
+/**
+ * Makes the call once, and measures it.
+ * @param {import('./tools_calls.js').Call} call @param {AbortSignal} signal @param {string} more members of the body, from the second round on
+ */
+async function perform(call, signal, more) {
   const began = performance.now();
   const secret = signedIn.value?.secret || '';
   let response, text;
   try {
-    response = await fetch(path(call), {
+    const to = path(call);
+    response = await fetch(to + (to.includes('?') ? '&' : '?') + 'asks=true', {
       method: 'POST',
       credentials: 'omit',
       headers: { ...credential(), 'Content-Type': 'application/json' },
-      body: call.args,
+      body: `{"arguments":${call.args}${more}}`,
       signal,
     });
     text = await response.text();
