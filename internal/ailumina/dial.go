@@ -33,7 +33,8 @@ const firstPause = 100 * time.Millisecond
 type Options struct {
 	Header  http.Header   // of the handshake
 	TLS     *tls.Config   // for wss; nil means the usual rules
-	Timeout time.Duration // to connect, all attempts together, and to wait for each message; 0 means DefaultTimeout
+	Connect time.Duration // to connect, all attempts together; 0 means Timeout
+	Timeout time.Duration // to wait for each message; 0 means DefaultTimeout
 	Max     time.Duration // for a whole answer; 0 means DefaultMax
 	Retries int           // further attempts to connect; 0 means DefaultRetries, below zero none
 }
@@ -41,6 +42,9 @@ type Options struct {
 func (o *Options) defaults() {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
+	}
+	if o.Connect == 0 {
+		o.Connect = o.Timeout
 	}
 	if o.Max == 0 {
 		o.Max = DefaultMax
@@ -97,8 +101,8 @@ type Conn struct {
 // tried again: nothing has been asked of the agent yet.
 func Dial(ctx context.Context, u *url.URL, o Options) (*Conn, error) {
 	o.defaults()
-	late := fault.New(fault.Timeout, "", "Connection timeout after %dms", o.Timeout.Milliseconds())
-	within, cancel := context.WithTimeoutCause(ctx, o.Timeout, late)
+	late := fault.New(fault.Timeout, "", "Connection timeout after %dms", o.Connect.Milliseconds())
+	within, cancel := context.WithTimeoutCause(ctx, o.Connect, late)
 	defer cancel()
 	pause := firstPause
 	for attempt := 0; ; attempt++ {

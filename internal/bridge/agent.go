@@ -22,7 +22,8 @@ type AgentOptions struct {
 	URL     string        // its own, as ws://localhost:8000/ws/news
 	Header  http.Header   // of the handshake
 	TLS     *tls.Config   // for wss; nil means the usual rules
-	Timeout time.Duration // to connect, and to wait for each message; 0 means 30 s
+	Connect time.Duration // to connect; 0 means Timeout
+	Timeout time.Duration // to wait for each message; 0 means 30 s
 	Max     time.Duration // for a whole answer; 0 means 10 min
 }
 
@@ -46,7 +47,7 @@ func NewAgent(o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the tool's schema: %w", err)
 	}
-	return &Agent{name: o.Name, to: to, input: s, opts: ailumina.Options{Header: o.Header, TLS: o.TLS, Timeout: o.Timeout, Max: o.Max}}, nil
+	return &Agent{name: o.Name, to: to, input: s, opts: ailumina.Options{Header: o.Header, TLS: o.TLS, Connect: o.Connect, Timeout: o.Timeout, Max: o.Max}}, nil
 }
 
 // Handle answers one request.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -28,8 +29,10 @@ type Options struct {
 	Token   secret.String // for that server alone; empty for none
 	Hosts   []string      // that server_url may name besides the server's own and this machine; "*" for all
 	Agents  []string      // agent types besides those that always exist
-	TLS     *tls.Config   // for wss; nil means the usual rules
-	Timeout time.Duration // to connect, and to wait for each message; 0 means 30 s
+	Header  http.Header   // of the handshake with that server alone; nil for none
+	TLS     *tls.Config   // for that server alone, at a wss address; nil means the usual rules
+	Connect time.Duration // to connect; 0 means Timeout
+	Timeout time.Duration // to wait for each message; 0 means 30 s
 	Max     time.Duration // for a whole answer; 0 means 10 min
 	// Elsewhere is asked for advice when nobody listens at an address; it may
 	// be nil.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/wsagent"
@@ -232,5 +233,39 @@ func TestLongTexts(t *testing.T) {
 	visits := s.Visits()
 	if err := json.Unmarshal([]byte(visits[len(visits)-1].Questions[0]), &q); err != nil || len(q.Messages) != 10_000 {
 		t.Errorf("the agent got %d messages: %v", len(q.Messages), err)
+	}
+}
+
+// What the bridge was told for its own server goes to that alone.
+func TestHeaders(t *testing.T) {
+	scripts := map[string]string{
+		"news": "ask\necho" + complete,
+	}
+	own, other := agents(t, scripts), agents(t, scripts)
+	c := connect(t, Options{URL: own.URL, Token: secret.New("sesame-open"), Header: http.Header{"X-Key": {"k3y-of-mine"}}})
+	if r := c.call(map[string]any{"agent_type": "news", "user_input": "x"}); !r.Success {
+		t.Errorf("%+v", r)
+	}
+	if r := c.call(map[string]any{"agent_type": "news", "user_input": "token=t0ken", "server_url": other.URL}); !r.Success || *r.Data != "token=t0ken" {
+		t.Errorf("%+v", r)
+	}
+	if h := own.Visits()[0].Header; h.Get("X-Key") != "k3y-of-mine" || h.Get("Authorization") != "Bearer sesame-open" {
+		t.Errorf("the server got %v", h)
+	}
+	if got := other.Visits()[0].Header.Get("X-Key"); got != "" {
+		t.Errorf("a stranger got %q", got)
+	}
+}
+
+// Each wait has its own bound.
+func TestTimesAreApart(t *testing.T) {
+	s := agents(t, map[string]string{"crud": "stall", "news": "ask\nhold"})
+	c := connect(t, Options{URL: s.URL, Connect: 50 * time.Millisecond, Timeout: 20 * time.Second})
+	if r := c.call(hello); r.Success || !strings.Contains(*r.Error, "Connection timeout after 50ms") {
+		t.Errorf("%+v", *r.Error)
+	}
+	c = connect(t, Options{URL: s.URL, Connect: 20 * time.Second, Timeout: 50 * time.Millisecond})
+	if r := c.call(map[string]any{"agent_type": "news", "user_input": "x"}); r.Success || !strings.Contains(*r.Error, "Response timeout after 50ms") {
+		t.Errorf("%+v", *r.Error)
 	}
 }

@@ -107,7 +107,7 @@ func (b *Bridge) chat(ctx context.Context, req *mcp.Request) (string, error) {
 
 // server is where the agents of a call are, and how they are reached.
 func (b *Bridge) server(req *mcp.Request, args []byte) (*url.URL, ailumina.Options, error) {
-	o := ailumina.Options{TLS: b.opts.TLS, Timeout: b.opts.Timeout, Max: b.opts.Max}
+	o := ailumina.Options{Connect: b.opts.Connect, Timeout: b.opts.Timeout, Max: b.opts.Max}
 	base := b.base
 	if text, _ := wire.String(wire.Get(args, "server_url")); text != "" {
 		u, err := ailumina.ParseURL(text)
@@ -123,8 +123,12 @@ func (b *Bridge) server(req *mcp.Request, args []byte) (*url.URL, ailumina.Optio
 	if base.Scheme != b.base.Scheme || base.Host != b.base.Host {
 		return base, o, nil
 	}
+	o.TLS, o.Header = b.opts.TLS, b.opts.Header
 	if token := b.opts.Token.Reveal(); token != "" {
-		o.Header = http.Header{"Authorization": {"Bearer " + token}}
+		if o.Header = o.Header.Clone(); o.Header == nil {
+			o.Header = http.Header{}
+		}
+		o.Header.Set("Authorization", "Bearer "+token)
 	}
 	o.Header = chained(o.Header, req)
 	return base, o, nil

@@ -112,6 +112,22 @@ func (t Trust) Client(host string) *tls.Config {
 	return c
 }
 
+// Check reads the files, for those who want to know at once what is wrong with
+// them.
+func (t Trust) Check() error {
+	if t.CA != "" {
+		if _, err := (&pool{file: file{path: t.CA}}).get(); err != nil {
+			return err
+		}
+	}
+	if t.Cert != "" {
+		if _, err := NewPair(t.Cert, t.Key).Get(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pool is the authorities of a file.
 type pool struct {
 	mu     sync.Mutex

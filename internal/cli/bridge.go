@@ -3,8 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"strconv"
@@ -12,7 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/bridge"
+	"github.com/stoahub/stoa/internal/cert"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/secret"
@@ -22,6 +28,10 @@ type bridgeCmd struct {
 	files
 	URL       string   `help:"Server of the agents, as ws://localhost:8000. Without it, AILUMINA_WS_URL, or that." placeholder:"URL" name:"url"`
 	Timeout   string   `help:"To connect, and to wait for each message: 45s, or milliseconds. Without it, AILUMINA_WS_TIMEOUT, or 30s." placeholder:"TIME"`
+	Connect   string   `help:"To connect, in place of --timeout. Without it, AILUMINA_WS_CONNECT_TIMEOUT." placeholder:"TIME" name:"connect-timeout"`
+	Response  string   `help:"To wait for each message, in place of --timeout. Without it, AILUMINA_WS_RESPONSE_TIMEOUT." placeholder:"TIME" name:"response-timeout"`
+	Max       string   `help:"For a whole answer. Without it, AILUMINA_WS_MAX_TIMEOUT, or 10m." placeholder:"TIME" name:"max-timeout"`
+	CA        string   `help:"PEM file of the authorities that a wss server is trusted by, instead of the system's. Without it, AILUMINA_WS_CA." placeholder:"FILE" name:"ca" type:"path"`
 	Agent     []string `help:"Agent type to offer besides crud, news, collaborator, ailumina and the agents of the config; may be given more than once." placeholder:"NAME" sep:"none"`
 	AllowHost []string `help:"Host that a caller may name in server_url besides this machine and the server's own; * for all. May be given more than once." placeholder:"HOST" sep:"none"`
 	Mode      string   `help:"What to be; there is nothing but server." default:"server" enum:"server" hidden:""`
@@ -62,22 +72,26 @@ func (c *bridgeCmd) open(s std) (*bridge.Bridge, error) {
 		return nil, err
 	}
 	o := bridge.Options{Hosts: c.AllowHost, Agents: c.Agent, Logger: log}
+	var said config.Bridge
 	variable, data := os.Getenv, cmp.Or(c.Data, os.Getenv("STOA_DATA"))
 	if err != nil {
 		// A file that happens to lie here must not keep a client from its agents.
 		log.Warn("the config is passed over", obs.KeyErr, err)
 	} else {
-		data = cfg.Data
+		data, said = cfg.Data, cfg.Bridge
 		o.Agents = append(agentNames(cfg), o.Agents...)
 		variable = func(name string) string {
 			v, _ := cfg.Lookup(name)
 			return v
 		}
 	}
-	if o.Timeout, err = c.timeout(variable); err != nil {
+	if err := c.times(variable, said, &o); err != nil {
 		return nil, err
 	}
-	o.URL, o.Token = cmp.Or(c.URL, variable("AILUMINA_WS_URL")), secret.New(variable("AILUMINA_WS_TOKEN"))
+	o.URL, o.Token = cmp.Or(c.URL, variable("AILUMINA_WS_URL"), said.URL), secret.New(variable("AILUMINA_WS_TOKEN"))
+	if err := c.secure(variable, said, &o); err != nil {
+		return nil, err
+	}
 	o.Elsewhere = func() string { return elsewhere(data) }
 	b, err := bridge.New(o)
 	if err != nil {
@@ -112,11 +126,41 @@ func elsewhere(data string) string {
 	return fmt.Sprintf("A hub is running at %s: to use its agents, set AILUMINA_WS_URL=%s.", at, at)
 }
 
-// timeout is how long to wait; 0 if nobody says.
-func (c *bridgeCmd) timeout(variable func(string) string) (time.Duration, error) {
-	text, from := c.Timeout, "--timeout"
+// times finds out how long to wait: a flag wins over its variable, and that over
+// the config. What is said of both waits counts where nothing is said of one.
+func (c *bridgeCmd) times(variable func(string) string, said config.Bridge, o *bridge.Options) error {
+	both, err := waiting("--timeout", c.Timeout, "AILUMINA_WS_TIMEOUT", variable)
+	if err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		flag, text, variable string
+		or                   []time.Duration
+		into                 *time.Duration
+	}{
+		{"--connect-timeout", c.Connect, "AILUMINA_WS_CONNECT_TIMEOUT", []time.Duration{both, said.Connect}, &o.Connect},
+		{"--response-timeout", c.Response, "AILUMINA_WS_RESPONSE_TIMEOUT", []time.Duration{both, said.Response}, &o.Timeout},
+		{"--max-timeout", c.Max, "AILUMINA_WS_MAX_TIMEOUT", []time.Duration{said.Max}, &o.Max},
+	} {
+		own, err := waiting(t.flag, t.text, t.variable, variable)
+		if err != nil {
+			return err
+		}
+		*t.into = cmp.Or(append([]time.Duration{own}, t.or...)...)
+	}
+	// What waits for each message must not change what connecting has.
+	o.Connect = cmp.Or(o.Connect, ailumina.DefaultTimeout)
+	if o.Max > 0 && o.Timeout > o.Max {
+		return failed(exitUsage, "Raise the time for a whole answer, or lower the other.", "bridge: a whole answer may take %v, which is less than the %v for each message", o.Max, o.Timeout)
+	}
+	return nil
+}
+
+// waiting reads a time to wait; 0 if nobody says.
+func waiting(flag, text, name string, variable func(string) string) (time.Duration, error) {
+	from := flag
 	if text == "" {
-		text, from = variable("AILUMINA_WS_TIMEOUT"), "AILUMINA_WS_TIMEOUT"
+		text, from = variable(name), name
 	}
 	if text == "" {
 		return 0, nil
@@ -129,6 +173,46 @@ func (c *bridgeCmd) timeout(variable func(string) string) (time.Duration, error)
 		return 0, failed(exitUsage, "Write milliseconds, as 30000, or 45s; at most 1h.", "bridge: %s %q is no time to wait", from, text)
 	}
 	return d, nil
+}
+
+// secure finds out what the server of the agents is sent, and by what it is
+// trusted.
+func (c *bridgeCmd) secure(variable func(string) string, said config.Bridge, o *bridge.Options) error {
+	headers := map[string]secret.String{}
+	maps.Copy(headers, said.Headers)
+	if text := variable("AILUMINA_WS_HEADERS"); text != "" {
+		var more map[string]string
+		if err := json.Unmarshal([]byte(text), &more); err != nil { // what the parser says may repeat a value
+			return failed(exitUsage, `Write it as in {"X-Api-Key": "…"}.`, "bridge: AILUMINA_WS_HEADERS is not a JSON object of texts")
+		}
+		for name, value := range more {
+			headers[name] = secret.New(value)
+		}
+	}
+	var wrong error
+	config.CheckHandshake(headers, func(key, text, hint string) {
+		if wrong == nil {
+			wrong = failed(exitUsage, strings.ToUpper(hint[:1])+hint[1:]+".", "bridge: header %s: %s", strings.TrimPrefix(key, "/headers/"), text)
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	o.Header = http.Header{}
+	for name, value := range headers {
+		o.Header.Set(name, value.Reveal())
+	}
+	trust := said.TLS
+	if ca := cmp.Or(c.CA, variable("AILUMINA_WS_CA")); ca != "" {
+		trust.CA, trust.Insecure = ca, false
+	}
+	if err := cert.Trust(trust).Check(); err != nil {
+		return failed(exitUsage, "Name a PEM file that this user can read.", "bridge: %w", err)
+	}
+	if to, err := url.Parse(o.URL); err == nil {
+		o.TLS = cert.Trust(trust).Client(to.Hostname())
+	}
+	return nil
 }
 
 // level is how much is told on stderr. DEBUG selects as it does for programs of

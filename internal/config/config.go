@@ -44,6 +44,7 @@ type Config struct {
 	Policy       Policy
 	Log          Log
 	Telemetry    Telemetry
+	Bridge       Bridge
 	Console      Console
 	Sections     Sections
 
@@ -149,6 +150,7 @@ type Server struct {
 
 	Transport  Transport
 	Protocol   Protocol
+	Connect    time.Duration // to connect; 0: 30 s, or Timeout where a call connects
 	Timeout    time.Duration // from the start of execution, reset by progress
 	MaxTimeout time.Duration // in all
 	Tools      Tools

@@ -43,6 +43,7 @@ func configFields() []field[Config] {
 		agentsField(),
 		policyField(),
 		objectField("attach", "How `stoa stdio` finds its hub.", func(c *Config) *Attach { return &c.Attach }, attachFields()),
+		objectField("bridge", "How `stoa bridge` reaches the server of its agents; see [bridge.md](bridge.md).", func(c *Config) *Bridge { return &c.Bridge }, bridgeFields()),
 		objectField("log", "What is logged, and how.", func(c *Config) *Log { return &c.Log }, logFields()),
 		objectField("telemetry", "Where traces of calls, turns and runs go. Metrics are at `/metrics` in any case.", func(c *Config) *Telemetry { return &c.Telemetry }, telemetryFields()),
 		objectField("console", "What people who watch the hub are shown.", func(c *Config) *Console { return &c.Console }, consoleFields()),

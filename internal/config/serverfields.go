@@ -24,6 +24,7 @@ func serverFields() []field[Server] {
 		objectField("tls", "How a https or wss address is trusted. Files are read again when they have changed.", func(s *Server) *Trust { return &s.TLS }, trustFields()),
 		transportField("transport", "How to speak to the server. With auto, a `command` is stdio, a ws address is ws, and an http address is tried as http, then as sse. `ailumina` is a WebSocket agent at a ws address, as in `ws://localhost:8000/ws/news`, which becomes a server with the tool `chat`. `streamable-http` and `streamableHttp` are http."),
 		enumField("protocol", "The generation of MCP to speak; auto asks the server.", func(s *Server) *Protocol { return &s.Protocol }, "auto", "modern", "legacy"),
+		openMillis("connectTimeoutMs", "Connecting to the server and its first answer may take so many milliseconds; left out, 30000 (of an `ailumina` agent, `timeoutMs`).", func(s *Server) *time.Duration { return &s.Connect }),
 		millisField("timeoutMs", "A call may take so many milliseconds from the start of its execution; progress starts the count again.", func(s *Server) *time.Duration { return &s.Timeout }),
 		millisField("maxTimeoutMs", "A call may take so many milliseconds in all, whatever its progress; never less than `timeoutMs`.", func(s *Server) *time.Duration { return &s.MaxTimeout }),
 		intField("retries", "How often a call is sent again that was not sent, or broke off and may be repeated: its tool is read-only or idempotent. `_meta` `stoa/retries` of a call wins.", 0, 10, func(s *Server) *int { return &s.Retries }),

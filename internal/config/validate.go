@@ -30,6 +30,7 @@ func checkWhole(c *Config, problem func(path, text, hint string)) {
 	checkPair("/tls", c.TLS.Cert, c.TLS.Key, problem)
 	checkStoreWhole(&c.Store, problem)
 	checkChat(c, problem)
+	checkBridge(&c.Bridge, problem)
 	checkGroups(c, problem)
 	if c.Pool.CleanupInterval == 0 {
 		problem("/pool/cleanupInterval", "idle connections would be looked for without a pause", `write a duration, as in "1m"`)
@@ -56,6 +57,9 @@ func (c *Config) Validate() error {
 	each("/auth/hosts", c.Auth.Hosts, checkHost)
 	each("/auth/register", c.Auth.Register, checkRegister)
 	each("/store/url", []string{c.Store.URL}, checkStore)
+	if text, hint := checkBridgeURL(c.Bridge.URL); text != "" {
+		at("/bridge/url")("", text, hint)
+	}
 	names := map[string]string{}
 	for i := range c.Servers {
 		s := &c.Servers[i]

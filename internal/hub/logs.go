@@ -3,6 +3,7 @@ package hub
 import (
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/obs"
@@ -47,7 +48,7 @@ func (h *Hub) hideSecrets(cfgs ...*config.Config) {
 		}
 	}
 	for _, cfg := range cfgs {
-		for _, s := range append(cfg.Models.Secrets(), cfg.Telemetry.Secrets()...) {
+		for _, s := range slices.Concat(cfg.Models.Secrets(), cfg.Telemetry.Secrets(), cfg.Bridge.Secrets()) {
 			all = append(all, written(s.Reveal())...)
 		}
 	}

@@ -57,6 +57,7 @@ func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log
 		Filter:       catalog.Filter{Allow: s.Tools.Allow, Deny: s.Tools.Deny},
 		Breaker:      guard.Options{Failures: s.Breaker.Failures, Window: s.Breaker.Window, Cooldown: s.Breaker.Cooldown},
 		Idle:         s.Idle,
+		Connect:      s.Connect,
 		Lazy:         !cfg.AutoDiscover,
 		MessageBytes: cfg.Limits.MessageBytes,
 		Logger:       log,
@@ -132,7 +133,7 @@ func override(o *upstream.Options, tools map[string]config.Override) {
 
 // socketAgent makes an upstream of a WebSocket agent.
 func socketAgent(o upstream.Options) upstream.Options {
-	a, err := bridge.NewAgent(bridge.AgentOptions{Name: o.Title, URL: o.URL, Header: o.Header, TLS: o.TLS, Timeout: o.Timeout, Max: o.MaxTimeout})
+	a, err := bridge.NewAgent(bridge.AgentOptions{Name: o.Title, URL: o.URL, Header: o.Header, TLS: o.TLS, Connect: o.Connect, Timeout: o.Timeout, Max: o.MaxTimeout})
 	if err != nil {
 		o.Unusable = fault.New(fault.Misconfigured, o.Name, "%v", err)
 		return o
