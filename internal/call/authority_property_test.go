@@ -135,7 +135,7 @@ func TestDelegationNeverAdds(t *testing.T) {
 		}
 		d.RuleAgents(func(name string) Agent { return about[name] })
 		if rapid.Bool().Draw(t, "switched") {
-			d.Switch(map[string]bool{"git": true})
+			d.Switch(map[string]bool{"git": false})
 		}
 		items := drawItems(t)
 		cat := catalog.New(0)

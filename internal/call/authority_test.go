@@ -458,7 +458,7 @@ func TestWhatOnePartyMayNotSeeIsNotThere(t *testing.T) {
 func TestWhatIsOffIsNotThere(t *testing.T) {
 	s := stage(t, upstream.Options{})
 	d := New(Options{})
-	d.Switch(map[string]bool{"box": true})
+	d.Switch(map[string]bool{"box": false})
 	if got := s.seen(d, direct(ann)); got != nil || !d.Off("box") || d.Sees(actor.HTTP, ann, "box") {
 		t.Errorf("seen %q", got)
 	}

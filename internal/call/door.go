@@ -104,8 +104,9 @@ type Door struct {
 	lookup   Lookup
 	leads    func(server, hub string) bool // nil: nothing does
 	rules    atomic.Pointer[policy.Set]
-	off      atomic.Pointer[map[string]bool] // servers that are off unless a Session switches them on
-	agents   func(string) Agent              // nil: nothing is said of any
+	said     atomic.Pointer[map[string]bool]  // servers that are on or off unless a Session says otherwise
+	offers   atomic.Pointer[map[string]Offer] // of the built-in modules
+	agents   func(string) Agent               // nil: nothing is said of any
 	argBytes atomic.Int64
 }
 

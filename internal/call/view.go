@@ -23,15 +23,15 @@ type View struct {
 	d        *Door
 	actor    actor.Actor
 	switched *session.Session // the Session, if it holds anything; nil for none
-	off      map[string]bool
+	said     map[string]bool  // see Switch
 }
 
 // View returns what a client can see now, in the Session of that name, or that
 // of its connection if the name is empty.
 func (d *Door) View(c *mcp.Client, name string) View {
 	v := View{d: d, actor: c.Actor}
-	if off := d.off.Load(); off != nil {
-		v.off = *off
+	if said := d.said.Load(); said != nil {
+		v.said = *said
 	}
 	if name == "" {
 		name = c.Connection
@@ -42,14 +42,18 @@ func (d *Door) View(c *mcp.Client, name string) View {
 	return v
 }
 
-// Switch sets which servers and modules are off for Sessions that say nothing
-// of them. The map is not changed afterwards.
-func (d *Door) Switch(off map[string]bool) { d.off.Store(&off) }
+// Switch sets which servers and modules are on and off for Sessions that say
+// nothing of them. The map is not changed afterwards.
+func (d *Door) Switch(said map[string]bool) { d.said.Store(&said) }
 
 // Off reports whether a server is off for Sessions that say nothing of it.
 func (d *Door) Off(server string) bool {
-	off := d.off.Load()
-	return off != nil && (*off)[server]
+	said := d.said.Load()
+	if said == nil {
+		return false
+	}
+	on, switched := (*said)[server]
+	return switched && !on
 }
 
 // Session is the Session whose switches count, if it holds anything; else nil.
@@ -68,7 +72,8 @@ func (v *View) Server(name string) bool {
 			return on
 		}
 	}
-	return !v.off[name]
+	on, said := v.said[name]
+	return on || !said
 }
 
 // Item reports whether an item is inside.

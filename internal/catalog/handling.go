@@ -21,6 +21,7 @@ type Handling struct {
 	Task         Task   // when a call becomes a durable task
 	Carrier      bool   // all it does is to call other tools, each of which is decided about by itself
 	Only         string // the principal that it is there for; empty means everybody
+	Listed       bool   // lists name it also where its module is not offered
 	Keyed        bool   // the same idempotency key twice is one call, so that one that was cut off may be made again
 }
 

@@ -29,9 +29,10 @@ func (t *Tool) safe() bool {
 
 // toolset is what can be called at one moment. It is not changed.
 type toolset struct {
-	offered []llm.Tool
+	offered []llm.Tool // what the model is told of
 	byName  map[string]*Tool
-	tools   []*Tool // sorted as they were listed
+	tools   []*Tool // those that are offered, sorted as they were listed
+	all     []*Tool // and those that can be called by name alone
 	stale   []string
 	guide   string // of all servers, as of guides
 }
@@ -130,7 +131,7 @@ func (t *turn) pages(ctx context.Context, method string) ([][]byte, error) {
 // message makes a request of the turn.
 func (t *turn) message(method string, params []byte, stream mcp.Stream) *mcp.Request {
 	req := &mcp.Request{Method: method, Params: params, Fields: wire.Members(params), Client: t.client, Stream: stream}
-	req.Session = t.session
+	req.Session, req.All = t.session, mcp.On
 	req.Meta = wire.Members(req.Param("_meta"))
 	return req
 }
@@ -138,6 +139,14 @@ func (t *turn) message(method string, params []byte, stream mcp.Stream) *mcp.Req
 // read makes a toolset of the pages of a list.
 func (t *turn) read(pages [][]byte) *toolset {
 	set := &toolset{byName: map[string]*Tool{}}
+	unlisted := map[string]bool{}
+	if len(pages) > 0 {
+		names, _ := wire.Elements(wire.Get(wire.Get(pages[0], "_meta"), mcp.MetaUnlisted))
+		for _, raw := range names {
+			name, _ := wire.String(raw)
+			unlisted[name] = true
+		}
+	}
 	for _, page := range pages {
 		defs, _ := wire.Elements(wire.Get(page, "tools"))
 		for _, def := range defs {
@@ -146,6 +155,9 @@ func (t *turn) read(pages [][]byte) *toolset {
 				continue
 			}
 			set.byName[tool.Tool.Name] = tool
+			if set.all = append(set.all, tool); unlisted[tool.Tool.Name] {
+				continue
+			}
 			set.tools = append(set.tools, tool)
 			set.offered = append(set.offered, tool.Tool)
 		}
@@ -201,8 +213,8 @@ func (s *toolset) find(name string) (*Tool, []string) {
 		return t, nil
 	}
 	var hits []*Tool
-	names := make([]string, 0, len(s.tools))
-	for _, t := range s.tools {
+	names := make([]string, 0, len(s.all))
+	for _, t := range s.all {
 		names = append(names, t.Tool.Name)
 		_, bare, _ := strings.Cut(t.Ref, ":")
 		if name == t.Ref || name == "mcp:"+t.Ref || bare != "" && name == bare {
@@ -238,8 +250,8 @@ func (c *Conversation) Tools(ctx context.Context, agent string) ([]Tool, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Tool, 0, len(set.tools))
-	for _, tool := range set.tools {
+	out := make([]Tool, 0, len(set.all))
+	for _, tool := range set.all {
 		out = append(out, *tool)
 	}
 	return out, nil

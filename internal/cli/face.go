@@ -119,6 +119,9 @@ func (f *face) list(ctx context.Context, method, member string) ([]json.RawMessa
 		if err != nil {
 			return nil, err
 		}
+		if method == "tools/list" { // people see what they can call, whatever models are offered
+			o.Annotate(mcp.MetaAll, []byte("true"))
+		}
 		result, err := f.ask(ctx, o)
 		if err != nil {
 			return nil, err

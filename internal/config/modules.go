@@ -20,8 +20,9 @@ type asked struct {
 // modulesField reads modules by name, or a list of names to turn on. Names that
 // are no module's are remembered until all servers are known.
 func modulesField() field[Config] {
-	const doc = "The built-in modules: an object by name, or a list of names to turn on besides those that are on anyway. A name that is no module's means the server of that name; " +
-		"one that is no server's either is reported, and the hub runs without it. `" + registry + "X` means X. Names in `AIUR_MODULES` are turned on where the file does not say otherwise; `file=FOLDER:FOLDER` there gives the module file its `roots`."
+	const doc = "Which built-in tools clients and models are offered: a list of modules (`context`, `plan`, `task`, `file`, `debug`, `stoa`), which is the whole choice, or an object by name. " +
+		"The tools of other modules can be called by name, but lists do not show them. Left out, clients in a session are offered `context`, `plan` and `debug`; see [sessions.md](sessions.md#modules). " +
+		"A name that is no module's means the server of that name; one that is no server's either is reported, and the hub runs without it. `" + registry + "X` means X. Names in `AIUR_MODULES` are added where the file does not say otherwise; `file=FOLDER:FOLDER` there gives the module file its `roots`."
 	table := moduleFields()
 	get := func(c *Config) *Modules { return &c.Modules }
 	return field[Config]{
@@ -36,6 +37,7 @@ func modulesField() field[Config] {
 			case object:
 				d.modulesByName(n, path, c, table)
 			case list:
+				c.Modules.Listed = true
 				for _, item := range n.items {
 					if d.want(item, text, "name a module, as in \"context\"") {
 						d.ask(moduleName(item.text), item, c)
@@ -61,6 +63,7 @@ func (d *decoder) modulesByName(n *node, path string, c *Config, table []field[M
 		case m.value.kind == null:
 		case i >= 0:
 			table[i].decode(d, m.value, under(path, table[i].key), &c.Modules)
+			c.Modules.name(table[i].key)
 		case !isDisabled(m.value):
 			named := *m.value
 			named.at = m.at
@@ -75,6 +78,22 @@ func (d *decoder) ask(name string, n *node, c *Config) {
 	if on := c.Modules.enabled(name); on != nil {
 		d.trace.places["/modules/"+name+"/enabled"] = place{src: d.src, at: n.at, ptr: n.ptr}
 		*on = true
+	}
+	c.Modules.name(name)
+}
+
+// controlModule is the module of the hub's own tools, which has no switch.
+const controlModule = "stoa"
+
+// name notes that a module is asked for, unless it is switched off.
+func (m *Modules) name(module string) {
+	on := m.enabled(module)
+	isModule := on != nil || module == controlModule
+	switch named := slices.Contains(m.Named, module); {
+	case on != nil && !*on:
+		m.Named = slices.DeleteFunc(m.Named, func(n string) bool { return n == module })
+	case isModule && !named:
+		m.Named = append(m.Named, module)
 	}
 }
 
@@ -99,7 +118,7 @@ func (m *Modules) enabled(name string) *bool {
 func moduleFields() []field[Modules] {
 	plain := func(key, doc string, p func(*Modules) *Module) field[Modules] {
 		return objectField(key, doc, p, []field[Module]{
-			boolField("enabled", "False offers none of its tools.", func(m *Module) *bool { return &m.Enabled }),
+			boolField("enabled", "False takes its tools away. True, or naming the module at all, offers them to every client and model.", func(m *Module) *bool { return &m.Enabled }),
 		})
 	}
 	return []field[Modules]{
@@ -113,7 +132,7 @@ func moduleFields() []field[Modules] {
 
 func fileModuleField() field[Modules] {
 	table := []field[FileModule]{
-		boolField("enabled", "False offers none of its tools; left out, they are offered where there are `roots`.", func(m *FileModule) *bool { return &m.Enabled }),
+		boolField("enabled", "False takes its tools away; left out, every client and model is offered them where there are `roots`.", func(m *FileModule) *bool { return &m.Enabled }),
 		textsField("roots", "The folders whose files the tools may use. Without any, the module is off. The hub's configuration, `.env` files, manifests, the data folder and the files of keys and tokens are out of reach wherever they are; see [sessions.md](sessions.md#files)."+pathDoc, asPath, true, func(m *FileModule) *[]string { return &m.Roots }, nil),
 		boolField("readOnly", "Offer only tools that change nothing.", func(m *FileModule) *bool { return &m.ReadOnly }),
 	}
@@ -153,6 +172,7 @@ func (l *loader) settleModules(c *Config) {
 			*on = true
 			c.trace.places["/modules/"+name+"/enabled"] = place{other: from}
 		}
+		c.Modules.name(name)
 	}
 	seen := map[string]bool{}
 	for _, a := range c.trace.asked {
@@ -201,9 +221,12 @@ func (c *Config) missing(name string) (text, hint string) {
 		}
 		return "", ""
 	}
+	if name == controlModule {
+		return "", ""
+	}
 	switch s := c.Server(Slug(name)); {
 	case s == nil:
-		return fmt.Sprintf("there is neither a module nor a server called %q", name), "modules: context, plan, task, file, debug; or configure a server of that name"
+		return fmt.Sprintf("there is neither a module nor a server called %q", name), "modules: context, plan, task, file, debug, stoa; or configure a server of that name"
 	case !s.Enabled:
 		return fmt.Sprintf("%q is a server that is not enabled", name), "enable it, or do not name it here"
 	}

@@ -14,6 +14,8 @@ func TestModules(t *testing.T) {
 		off    string   // of those that are on by default
 		roots  int      // of file; it is on if there are any
 		failed []string // "name from"
+		named  string   // what every client is offered
+		listed bool     // and nothing else is
 	}
 	const servers = "servers: {github: {command: x}, gone: {command: x, enabled: false}}\n"
 	tests := []struct {
@@ -22,23 +24,28 @@ func TestModules(t *testing.T) {
 		want       want
 	}{
 		{"default", "", "", want{}},
-		{"list", "modules: [context, '@legion/tools-registry/github']", "", want{}},
-		{"list of strangers", "modules: [nobody, gone, github]", "", want{failed: []string{"nobody stoa.yaml:3", "gone stoa.yaml:3"}}},
-		{"map", "modules: {plan: {enabled: false}, file: {roots: [a, /b], readOnly: true}}", "", want{off: "plan", roots: 2}},
-		{"one root", "modules: {file: {roots: a}}", "", want{roots: 1}},
+		{"list", "modules: [context, '@legion/tools-registry/github']", "", want{named: "context", listed: true}},
+		{"list of strangers", "modules: [nobody, gone, github]", "", want{listed: true, failed: []string{"nobody stoa.yaml:3", "gone stoa.yaml:3"}}},
+		{"map", "modules: {plan: {enabled: false}, file: {roots: [a, /b], readOnly: true}}", "", want{off: "plan", roots: 2, named: "file"}},
+		{"one root", "modules: {file: {roots: a}}", "", want{roots: 1, named: "file"}},
 		{"map of strangers", "modules: {github: {}, nobody: {x: 1}, other: {enabled: false}}", "", want{failed: []string{"nobody stoa.yaml:3"}}},
-		{"file without roots", "modules: [file]", "", want{failed: []string{"file stoa.yaml:3"}}},
-		{"file on without roots", "modules: {file: {enabled: true}}", "", want{failed: []string{"file stoa.yaml:3"}}},
+		{"file without roots", "modules: [file]", "", want{named: "file", listed: true, failed: []string{"file stoa.yaml:3"}}},
+		{"file on without roots", "modules: {file: {enabled: true}}", "", want{named: "file", failed: []string{"file stoa.yaml:3"}}},
 		{"file off with roots", "modules: {file: {enabled: false, roots: [a]}}", "", want{}},
-		{"variable", "", "@legion/tools-registry/file, @legion/tools-registry/github,,@legion/tools-registry/jira", want{failed: []string{"file env AIUR_MODULES", "jira env AIUR_MODULES"}}},
-		{"variable with roots", "modules: {file: {roots: [a]}}", "file", want{roots: 1}},
-		{"roots in the variable", "", "@legion/tools-registry/file=notes:~/docs:/b, context", want{roots: 3}},
-		{"no root in the variable", "", "file=", want{failed: []string{"file env AIUR_MODULES"}}},
-		{"roots of the file over those of the variable", "modules: {file: {roots: [a]}}", "file=/b:/c", want{roots: 1}},
+		{"variable", "", "@legion/tools-registry/file, @legion/tools-registry/github,,@legion/tools-registry/jira", want{named: "file", failed: []string{"file env AIUR_MODULES", "jira env AIUR_MODULES"}}},
+		{"variable with roots", "modules: {file: {roots: [a]}}", "file", want{roots: 1, named: "file"}},
+		{"roots in the variable", "", "@legion/tools-registry/file=notes:~/docs:/b, context", want{roots: 3, named: "file context"}},
+		{"no root in the variable", "", "file=", want{named: "file", failed: []string{"file env AIUR_MODULES"}}},
+		{"roots of the file over those of the variable", "modules: {file: {roots: [a]}}", "file=/b:/c", want{roots: 1, named: "file"}},
 		{"off in the file, roots in the variable", "modules: {file: {enabled: false}}", "file=/b", want{}},
 		{"roots for a module that has none", "", "context=/b", want{failed: []string{"context=/b env AIUR_MODULES"}}},
 		{"file over variable", "modules: {plan: {enabled: false}}", "plan", want{off: "plan"}},
-		{"asked twice", "modules: [nobody]", "nobody", want{failed: []string{"nobody stoa.yaml:3"}}},
+		{"asked twice", "modules: [nobody]", "nobody", want{listed: true, failed: []string{"nobody stoa.yaml:3"}}},
+		{"empty list", "modules: []", "", want{listed: true}},
+		{"empty list and a variable", "modules: []", "plan", want{named: "plan", listed: true}},
+		{"named, and no more", "modules: {context: {}, plan: {enabled: true}, debug: null}", "", want{named: "context plan"}},
+		{"the hub's own", "modules: [stoa, plan, stoa]", "stoa", want{named: "stoa plan", listed: true}},
+		{"the hub's own by name", "modules: {stoa: {}}", "", want{named: "stoa"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -48,6 +55,9 @@ func TestModules(t *testing.T) {
 				if on := *c.Modules.enabled(name); on != (name != tt.want.off) {
 					t.Errorf("%s is on: %v", name, on)
 				}
+			}
+			if got := strings.Join(c.Modules.Named, " "); got != tt.want.named || c.Modules.Listed != tt.want.listed {
+				t.Errorf("named are %q, and nothing else: %v", got, c.Modules.Listed)
 			}
 			f := c.Modules.File
 			if on := tt.want.roots > 0; f.Enabled != on || on && len(f.Roots) != tt.want.roots {

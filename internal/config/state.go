@@ -26,13 +26,19 @@ type Session struct {
 	Max       int           // sessions at once
 }
 
-// Modules says which built-in modules offer their tools.
+// Modules says which built-in modules there are, and which are offered.
 type Modules struct {
 	Context Module
 	Plan    Module
 	Task    Module
 	File    FileModule
 	Debug   Module
+	// Named are the modules that the config asks for by name: every client and
+	// model is offered their tools.
+	Named []string
+	// Listed says that they were given as a list, which is the whole choice:
+	// the tools of others are offered nowhere, though they can be called.
+	Listed bool
 	// Failed are the names that were asked for and cannot be had, in the order
 	// they were named. The hub runs without them and says so.
 	Failed []ModuleFailure

@@ -33,6 +33,7 @@ func TestVariables(t *testing.T) {
 	want.Listen = []string{"localhost:8081"}
 	want.Session.Timeout = 2 * time.Hour
 	want.Attach = Attach{StopOnExit: true, LaunchTimeout: 15 * time.Second}
+	want.Modules.Named = []string{"context", "debug"}
 	want.Chat.MaxTokenCount = 8192
 	want.Telemetry.Endpoint = "http://localhost:4318"
 	want.Models.Given = ModelVariables{secret.New("hidden-g"), secret.New("hidden-o"), secret.New("hidden-a"), "http://localhost:9/v1", "http://127.0.0.1:11434"}
@@ -63,7 +64,7 @@ telemetry: {endpoint: "https://otel.example/x"}
 	want.Session.Timeout = 5 * time.Minute
 	want.Attach.LaunchTimeout = time.Second
 	want.Log = Log{Level: "error", Format: "auto", File: LogFile{true, filepath.Join(dir, "here"), 1, 2 << 20}}
-	want.Modules.Debug.Enabled = false
+	want.Modules.Debug.Enabled, want.Modules.Named = false, []string{"context"}
 	want.Chat.MaxTokenCount = 4096
 	want.Telemetry.Endpoint = "https://otel.example/x"
 	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret), cmpopts.IgnoreFields(Config{}, "Data", "Listen", "Models")); diff != "" {

@@ -119,7 +119,7 @@ const instructions = "Stoa offers the tools, prompts and resources of several MC
 func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 	text := instructions
 	for _, u := range g.pool.All() {
-		if u.Unlisted() || !p.Server(u.Name()) || len(text) > 64<<10 {
+		if u.Unlisted() || !p.Server(u.Name()) || !p.ListsModule(u.Name(), p.named(), false) || len(text) > 64<<10 {
 			continue
 		}
 		if h := u.Known(); h != nil && h.Instructions != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -32,12 +33,18 @@ func (g *Gateway) Peek(req *mcp.Request) (mcp.Response, error) {
 
 func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string) (mcp.Response, error) {
 	snap := g.cat.Now()
-	view := catalog.View{Era: req.Client.Era, SaveAs: p.stateful, Cards: p.cards}
+	// The argument saveAs is said with every tool, so it comes with the module of values.
+	saveAs := p.stateful && p.ListsModule(modules.ContextName, p.named(), false)
+	view := catalog.View{Era: req.Client.Era, SaveAs: saveAs, Cards: p.cards}
 	own := k == catalog.Resource && p.bound != "" && g.hasContext(p)
 	if own {
 		view.More = values(p.Session())
 	}
-	page, err := snap.Page(k, view, cursor, p.Item)
+	sees := p.Item
+	if k == catalog.Tool && req.All != mcp.On {
+		sees = func(it *catalog.Item) bool { return p.Item(it) && p.lists(it) }
+	}
+	page, err := snap.Page(k, view, cursor, sees)
 	if err != nil {
 		return mcp.Response{}, err
 	}
@@ -46,11 +53,35 @@ func (g *Gateway) page(req *mcp.Request, p party, k catalog.Kind, cursor string)
 		ttl, scope := g.hints(snap, k, p, own)
 		out = fmt.Appendf(out, `,"resultType":"complete","ttlMs":%d,"cacheScope":%q`, ttl, scope)
 	}
+	var meta []wire.Change
 	if stale := g.stale(snap, p); len(stale) > 0 {
 		b, _ := json.Marshal(stale)
-		out = append(append(append(out, `,"_meta":{"stoa/stale":`...), b...), '}')
+		meta = append(meta, wire.Change{Name: "stoa/stale", Value: b})
+	}
+	if k == catalog.Tool && req.All == mcp.On {
+		b, _ := json.Marshal(g.unlisted(snap, p))
+		meta = append(meta, wire.Change{Name: mcp.MetaUnlisted, Value: b})
+	}
+	if meta != nil {
+		out = append(append(out, `,"_meta":`...), wire.Edit(nil, []byte("{}"), meta...)...)
 	}
 	return mcp.Response{Result: mcp.AddHubs(append(out, '}'), g.others(snap, p))}, nil
+}
+
+// unlisted are the tools that somebody sees and that lists do not name.
+func (g *Gateway) unlisted(snap *catalog.Snapshot, p party) []string {
+	names := []string{}
+	for _, u := range g.pool.All() {
+		if !u.Builtin() {
+			continue
+		}
+		for _, it := range snap.BySource(u.Name()) {
+			if p.Item(it) && !p.lists(it) {
+				names = append(names, it.Exposed)
+			}
+		}
+	}
+	return names
 }
 
 // others are the hubs whose things are among what somebody sees.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/stoahub/stoa/internal/call"
+	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
@@ -34,8 +35,8 @@ func (g *Gateway) party(c *mcp.Client, name string) party {
 func (g *Gateway) asks(req *mcp.Request, stateful bool) (party, error) {
 	p := g.party(req.Client, req.Session)
 	p.stateful, p.references = stateful, req.References != mcp.Off
-	if req.Cards == mcp.Unclear || req.References == mcp.Unclear {
-		return p, &fault.Error{Kind: fault.InvalidParams, Subject: mcp.HeaderCards + ", " + mcp.HeaderReferences, Msg: "it says neither on nor off",
+	if req.Cards == mcp.Unclear || req.References == mcp.Unclear || req.All == mcp.Unclear {
+		return p, &fault.Error{Kind: fault.InvalidParams, Subject: mcp.HeaderCards + ", " + mcp.HeaderReferences + ", " + mcp.MetaAll, Msg: "it says neither on nor off",
 			Hint: "Send on or off in the header, or true or false in _meta."}
 	}
 	if req.Session != "" && p.Session() == nil {
@@ -44,11 +45,18 @@ func (g *Gateway) asks(req *mcp.Request, stateful bool) (party, error) {
 		}
 	}
 	if stateful && req.Cards != mcp.Off || req.Cards == mcp.On {
-		p.cards = g.hasContext(p) // without its tools nobody could read what a card stands for
+		// Without its tools nobody could read what a card stands for.
+		p.cards = g.hasContext(p) && p.ListsModule(modules.ContextName, p.named(), true)
 	}
 	p.told = stateful || p.cards
 	return p, nil
 }
+
+// named reports whether it named its Session, or is at the address of one.
+func (p *party) named() bool { return p.stateful || p.bound != "" && p.bound != p.client.Connection }
+
+// lists reports whether a list names an item that it sees.
+func (p *party) lists(it *catalog.Item) bool { return p.Lists(it, p.named()) }
 
 // hasContext reports whether it can use the tools and resources by which
 // values are read.
@@ -123,6 +131,11 @@ func (g *Gateway) sessionChanged(c session.Change) {
 	}
 	if c.Modules || c.Listed {
 		g.audience.Tell(mcp.NoteResourcesChanged, in)
+	}
+	if c.Listed && !c.Modules && !c.Ended && c.Session.Info().Values <= 1 {
+		// The tools that read values are there for the first one, and go with the
+		// last. Who named the Session has them anyway.
+		g.audience.Tell(mcp.NoteToolsChanged, func(l *mcp.Listener) bool { return l.Session == "" && in(l) })
 	}
 	if c.Value != "" {
 		uri := modules.ValueURI(c.Value)

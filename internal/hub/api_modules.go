@@ -111,17 +111,13 @@ func (h *Hub) wanted(w http.ResponseWriter, r *http.Request) (bool, error) {
 
 func (h *Hub) switchForAll(name string, on bool, who *auth.Principal) {
 	h.mu.Lock()
-	off := maps.Clone(h.off)
-	if off == nil {
-		off = map[string]bool{}
+	said := maps.Clone(h.switched)
+	if said == nil {
+		said = map[string]bool{}
 	}
-	if on {
-		delete(off, name)
-	} else {
-		off[name] = true
-	}
-	h.off = off
-	h.door.Switch(off) // under the lock, so that the last one counts
+	said[name] = on
+	h.switched = said
+	h.door.Switch(said) // under the lock, so that the last one counts
 	h.mu.Unlock()
 	h.gateway.Differ()
 	h.log.Info("a module was switched", obs.KeyAction, "switch", "module", name, "on", on, "by", who.Name)

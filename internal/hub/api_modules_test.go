@@ -36,6 +36,7 @@ func TestAPIModules(t *testing.T) {
 	if m := heard.Next(); !strings.Contains(m.Method, "list_changed") {
 		t.Errorf("told: %s", m.Raw)
 	}
+	c.ok("PUT", "/api/v1/modules/context", `{"on":true}`)
 	if m := client.Call("tools/list", "{}"); strings.Contains(string(m.Result), "up__echo") || !strings.Contains(string(m.Result), "context_add") {
 		t.Errorf("offered after up was switched off: %.300s", m.Result)
 	}

@@ -118,7 +118,7 @@ type Hub struct {
 
 	mu        sync.Mutex
 	built     built
-	off       map[string]bool // modules and servers that were switched off for the whole hub
+	switched  map[string]bool // modules and servers that were switched on or off for the whole hub
 	addresses []string
 	bound     []net.Listener
 	closed    bool
@@ -274,6 +274,7 @@ func (h *Hub) begin(Options) error {
 			return err
 		}
 	}
+	h.offerModules(h.cfg)
 	if err := h.setModules(h.cfg); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
@@ -82,6 +83,30 @@ func (b built) close() {
 	}
 }
 
+// offerModules says where the tools of the modules are offered. Without a
+// choice it is where clients of a session expect them, and where there is a use,
+// or nothing else.
+func (h *Hub) offerModules(cfg *config.Config) {
+	m, offers := &cfg.Modules, map[string]call.Offer{}
+	bare := !slices.ContainsFunc(cfg.Servers, func(s config.Server) bool { return s.Enabled })
+	for name, unsaid := range map[string]call.Offer{
+		modules.ContextName: call.OfferValues, modules.PlanName: call.OfferSession, modules.DebugName: call.OfferSession,
+		modules.TaskName: call.OfferChosen, modules.ControlName: call.OfferChosen,
+		modules.FileName: call.OfferAlways, // it is there only if the config asks for it
+	} {
+		switch {
+		case slices.Contains(m.Named, name):
+			unsaid = call.OfferAlways
+		case m.Listed:
+			unsaid = call.OfferChosen
+		case bare && unsaid != call.OfferChosen:
+			unsaid = call.OfferAlways
+		}
+		offers[name] = unsaid
+	}
+	h.door.Offer(offers)
+}
+
 // setModules offers the modules of a config in place of those before.
 func (h *Hub) setModules(cfg *config.Config) error {
 	next := h.build(cfg)
@@ -133,7 +158,7 @@ func (h *Hub) handling(module, tool string) catalog.Handling {
 		only = auth.LocalName // what the hub as a whole does is none of the others' business
 	}
 	carrier := published || tool == "plan_execute" || tool == "plan_debug" || tool == modules.BatchName || tool == "task_start"
-	return catalog.Handling{Envelope: true, Only: only, Carrier: carrier, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+	return catalog.Handling{Envelope: true, Only: only, Carrier: carrier, Listed: published, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
 		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !published}
 }
 

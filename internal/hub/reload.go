@@ -57,6 +57,7 @@ type changes struct {
 	replace []upstream.Options
 	remove  []string
 	modules bool
+	offers  bool // where modules are offered
 	session bool
 	limits  bool
 	pool    bool
@@ -114,7 +115,8 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 		}
 		return differs
 	}
-	p.modules = changed("modules", !reflect.DeepEqual(old.Modules, cfg.Modules))
+	p.offers = changed("modules", !reflect.DeepEqual(old.Modules, cfg.Modules))
+	p.modules = !reflect.DeepEqual(unoffered(old.Modules), unoffered(cfg.Modules))
 	if cfg.Modules.File.Enabled && !slices.Equal(old.Private(), cfg.Private()) {
 		p.modules = true // other files are kept from the file tools
 	}
@@ -130,6 +132,12 @@ func (h *Hub) plan(old, cfg *config.Config) (*changes, error) {
 	p.changes = append(p.changes, agents...)
 	p.chat = newModels || newChat || len(agents) > 0 || p.policy
 	return p, h.checkAgents(old, offered(cfg))
+}
+
+// unoffered is what a config says of modules besides where they are offered.
+func unoffered(m config.Modules) config.Modules {
+	m.Named, m.Listed = nil, false
+	return m
 }
 
 // planServers compares which servers two configs have, and how.
@@ -205,6 +213,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 			return err
 		}
 	}
+	h.offerModules(cfg)
 	if p.session {
 		h.state.sessions.Bound(sessionOptions(cfg))
 	}
@@ -220,7 +229,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	if p.policy {
 		h.setPolicy(cfg)
 	}
-	if p.policy || p.chat {
+	if p.policy || p.chat || p.offers {
 		defer h.gateway.Differ() // when it is in effect
 	}
 	if p.console {

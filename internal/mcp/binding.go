@@ -20,6 +20,10 @@ const (
 	MetaCards        = ownPrefix + "cards"
 	HeaderReferences = "Stoa-References"
 	MetaReferences   = ownPrefix + "references"
+	// MetaAll asks tools/list also for tools that can be called and that lists
+	// do not show; these are named in the answer's _meta by MetaUnlisted.
+	MetaAll      = ownPrefix + "all"
+	MetaUnlisted = ownPrefix + "unlisted"
 
 	ownPrefix = "stoa/" // of names in _meta that are for this hub
 )
@@ -29,6 +33,7 @@ type Asked struct {
 	Session    string // the name of the Session; empty for none
 	Cards      Switch
 	References Switch
+	All        Switch // see MetaAll
 
 	// What follows is said within the process and never read from the wire.
 
@@ -73,6 +78,8 @@ func asked(h http.Header, m *wire.Message, otherwise string) Asked {
 			a.Cards.say(f.Value)
 		case MetaReferences:
 			a.References.say(f.Value)
+		case MetaAll:
+			a.All.say(f.Value)
 		}
 	}
 	if a.Session == "" {

@@ -35,10 +35,10 @@ func batch(run func(context.Context, *mcp.Request) (mcp.Response, error)) Tool {
 		Description: "Run several independent tool calls at once. The results come in the order of the calls; one that fails does not stop the others.",
 		Input: fmt.Sprintf(`{"type":"object","required":["calls"],"additionalProperties":false,"properties":{
 			"calls":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["tool"],"additionalProperties":false,"properties":{
-				"tool":{"type":"string","description":"The name of a tool, as it is listed."},
-				"arguments":{"type":"object","description":"Its arguments."},
-				"saveAs":{"type":"string","description":"Keep the result in the session under this name."}}}},
-			"parallel":{"type":"integer","minimum":1,"maximum":%d,"description":"How many run at once; %d if left out."}}}`, maxBatch, maxParallel, batchParallel),
+				"tool":{"type":"string"},
+				"arguments":{"type":"object"},
+				"saveAs":{"type":"string","description":"Keep the result as @name."}}}},
+			"parallel":{"type":"integer","minimum":1,"maximum":%d}}}`, maxBatch, maxParallel),
 		Run: func(ctx context.Context, req *mcp.Request, args json.RawMessage) (any, error) {
 			return runBatch(ctx, req, args, run)
 		},

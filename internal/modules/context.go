@@ -24,37 +24,37 @@ const contextGuide = `Values that you store with context_add, or by the argument
 // Session.
 func Context(r *session.Registry) *Module {
 	m := contextModule{r}
-	const sessionArg = `"session":{"type":"string","description":"The session to use. Left out, that of the connection; a request that is bound to none names the one that context_add made for it."}`
-	const nameArg = `"name":{"type":"string","description":"The name of the value."}`
+	const sessionArg = `"session":{"type":"string","description":"Left out: the connection's."}`
+	const nameArg = `"name":{"type":"string"}`
 	return New(ContextName, contextGuide, &Resources{
 		Templates: []string{`{"uriTemplate":"stoa://context/{name}","name":"context","title":"Stored values","description":"A value of the session, by its name."}`},
 		Read:      m.read,
 	},
 		Tool{Name: "context_add", Title: "Store a value", Run: m.add,
-			Description: `Store data under a name, for later calls of any tool to refer to as "@name" or "@name.path". A name that exists gets a new version.`,
+			Description: `Store data under a name, for later calls of any tool to refer to as "@name" or "@name.path".`,
 			Input: `{"type":"object","required":["name","data"],"additionalProperties":false,"properties":{
-				"name":{"type":"string","description":"Letters, digits, _ and -, at most 64, beginning with a letter or _."},
+				"name":{"type":"string","description":"Letters, digits, _ and -; at most 64."},
 				"data":{"description":"Any JSON value."},
-				"description":{"type":"string","maxLength":4096,"description":"What the value is, for whoever lists the context."},
-				"over":{"type":"integer","minimum":0,"description":"Store it only if this version is the current one; 0: only if nothing has the name."},` + sessionArg + `}}`},
+				"description":{"type":"string","maxLength":4096},
+				"over":{"type":"integer","minimum":0,"description":"Only if this version is the current one; 0: only if nothing has the name."},` + sessionArg + `}}`},
 		Tool{Name: "context_get", Title: "Read a value", Run: m.get, ReadOnly: true,
 			Description: `Read a stored value, or a part of it. A long value is read page by page, or searched with grep.`,
 			Input: `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,
-				"path":{"type":"string","description":"A part of the value, such as rows[0].title or [\"odd key\"]."},
-				"version":{"type":"integer","minimum":1,"description":"An earlier version; see context_history."},
-				"offset":{"type":"integer","minimum":0,"description":"Where the page begins, counted in unit."},
-				"limit":{"type":"integer","minimum":1,"description":"How much the page holds, counted in unit."},
-				"unit":{"enum":["elements","members","lines","characters"],"description":"What offset and limit count: elements of an array, members of an object, lines or characters of a text. Left out, what fits the value."},
-				"grep":{"type":"string","maxLength":1000,"description":"A regular expression (RE2): answer with the lines or texts that match instead."},
-				"whole":{"type":"boolean","description":"Answer with all of it, however long."},` + sessionArg + `}}`},
+				"path":{"type":"string","description":"A part, such as rows[0].title or [\"odd key\"]."},
+				"version":{"type":"integer","minimum":1},
+				"offset":{"type":"integer","minimum":0},
+				"limit":{"type":"integer","minimum":1},
+				"unit":{"enum":["elements","members","lines","characters"],"description":"What offset and limit count."},
+				"grep":{"type":"string","maxLength":1000,"description":"A regular expression: answer with what matches."},
+				"whole":{"type":"boolean","description":"However long it is."},` + sessionArg + `}}`},
 		Tool{Name: "context_list", Title: "List the values", Run: m.list, ReadOnly: true,
 			Description: `List what is stored: names, types, sizes and where values came from.`,
-			Input:       `{"type":"object","additionalProperties":false,"properties":{"filter":{"type":"string","maxLength":200,"description":"A pattern of names such as api*."},` + pageArgs + `,` + sessionArg + `}}`},
+			Input:       `{"type":"object","additionalProperties":false,"properties":{"filter":{"type":"string","maxLength":200,"description":"Of names, such as api*."},` + pageArgs + `,` + sessionArg + `}}`},
 		Tool{Name: "context_remove", Title: "Remove a value", Run: m.remove, Destructive: true, Idempotent: true,
 			Description: `Remove a stored value and its history.`,
 			Input:       `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,` + sessionArg + `}}`},
 		Tool{Name: "context_history", Title: "Earlier versions of a value", Run: m.history, ReadOnly: true,
-			Description: `List the versions of a value that are kept, newest first, and who stored them.`,
+			Description: `List the versions of a value, newest first.`,
 			Input:       `{"type":"object","required":["name"],"additionalProperties":false,"properties":{` + nameArg + `,` + pageArgs + `,` + sessionArg + `}}`},
 	)
 }

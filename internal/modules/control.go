@@ -16,7 +16,8 @@ import (
 )
 
 // ControlName is the name of the module of the hub's own tools: those that
-// switch the other modules, and the one that runs several tools at once.
+// switch the other modules, the one that runs several tools at once, and the one
+// that finds tools.
 const ControlName = "stoa"
 
 // registryPrefix is how some clients write the name of a module.
@@ -38,17 +39,18 @@ type Switchable struct {
 // had made it itself.
 func Control(r *session.Registry, list func(*mcp.Client) []Switchable, run func(context.Context, *mcp.Request) (mcp.Response, error)) *Module {
 	m := control{r, list}
-	const sessionArg = `"session":{"type":"string","description":"The session to switch it in. Left out, that of the connection."}`
-	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string","description":"The name of a module or server; see module_list."},` + sessionArg + `}}`
+	const sessionArg = `"session":{"type":"string","description":"Left out: the connection's."}`
+	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string"},` + sessionArg + `}}`
 	return New(ControlName, "", nil,
 		batch(run),
+		finder(run),
 		Tool{Name: "module_list", Title: "List modules", Run: m.show, ReadOnly: true,
-			Description: "List the modules and servers whose tools can be switched on and off for this session.",
+			Description: "List the modules and servers, whose tools module_load and module_unload switch for this session.",
 			Input:       `{"type":"object","additionalProperties":false,"properties":{` + sessionArg + `}}`},
 		Tool{Name: "module_load", Title: "Switch a module on", Run: m.on, Idempotent: true,
 			Description: "Offer the tools of a module or server in this session.", Input: schema},
 		Tool{Name: "module_unload", Title: "Switch a module off", Run: m.off, Idempotent: true,
-			Description: "Offer the tools of a module or server no longer in this session. Fewer tools are easier to choose from.", Input: schema},
+			Description: "Stop offering the tools of a module or server in this session.", Input: schema},
 	)
 }
 

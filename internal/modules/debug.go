@@ -51,11 +51,11 @@ type WebStatus struct {
 
 var logsTool = Tool{
 	Name: "read_logs", Title: "Read the hub's log", ReadOnly: true,
-	Description: "Returns the last records of the hub's log, the newest last, without those about other principals. level leaves out what is less important, search keeps the records that have a text, in any case, in their message or in an attribute (key=value).",
+	Description: "Read the newest records of the hub's log.",
 	Input: `{"type":"object","additionalProperties":false,"properties":{
-		"level":{"enum":["trace","debug","info","warn","warning","error"],"description":"The least important level. Left out, all."},
-		"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"How many records at most. Default 100."},
-		"search":{"type":"string","maxLength":1000}}}`,
+		"level":{"enum":["trace","debug","info","warn","warning","error"],"description":"The least important one."},
+		"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"Left out: 100."},
+		"search":{"type":"string","maxLength":1000,"description":"A text in the message, or key=value."}}}`,
 }
 
 // Debug returns the module that looks into the hub.

@@ -16,6 +16,9 @@ import (
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
+// FileName is the name of the module that works with files.
+const FileName = "file"
+
 // Bounds of the file module that are not options.
 const (
 	maxReadBytes = 512 << 10 // of one answer: escaped twice it still fits into a message
@@ -106,7 +109,7 @@ func File(opts FileOptions) (*Module, error) {
 	for i := range f.writing {
 		f.writing[i] = make(chan struct{}, 1)
 	}
-	m := New("file", f.instructions(), nil, f.tools()...)
+	m := New(FileName, f.instructions(), nil, f.tools()...)
 	m.close = f.close
 	return m, nil
 }

@@ -24,25 +24,25 @@ const maxWait = time.Minute
 // about.
 func Task(tasks *call.Tasks, tool func(context.Context, *mcp.Request) (*call.Call, error)) *Module {
 	m := taskModule{tasks, tool}
-	const idArg = `"task":{"type":"string","description":"The id that task_start answered with."}`
+	const idArg = `"task":{"type":"string"}`
 	return New(TaskName, "A tool that takes long can be run by task_start, which answers at once; task_status and task_result tell what became of it, also after the connection was lost.", nil,
 		Tool{Name: "task_start", Title: "Start a task", Run: m.start, Destructive: true, // whatever it calls may be
-			Description: "Call a tool in the background and answer at once with the id of a task. The task outlives this connection and restarts of the hub. The tool cannot ask for input.",
+			Description: "Call a tool in the background and answer at once with the id of a task, which outlives this connection. Use it for tools that take long.",
 			Input: `{"type":"object","required":["tool"],"additionalProperties":false,"properties":{
-				"tool":{"type":"string","description":"The name of a tool, as it is listed."},
-				"arguments":{"type":"object","description":"Its arguments."},
-				"priority":{"enum":["high","normal","low"],"description":"Its turn, where calls wait for the tool's server."},
-				"timeoutMs":{"type":"integer","minimum":1,"maximum":3600000,"description":"How long the tool may take, in place of what is configured."},
-				"saveAs":{"type":"string","description":"Keep the result in the session under this name."}}}`},
+				"tool":{"type":"string"},
+				"arguments":{"type":"object"},
+				"priority":{"enum":["high","normal","low"]},
+				"timeoutMs":{"type":"integer","minimum":1,"maximum":3600000},
+				"saveAs":{"type":"string","description":"Keep the result as @name."}}}`},
 		Tool{Name: "task_status", Title: "How a task stands", Run: m.status, ReadOnly: true,
 			Description: "Tell how a task stands: working, input_required, completed, failed or cancelled.",
 			Input:       `{"type":"object","required":["task"],"additionalProperties":false,"properties":{` + idArg + `}}`},
 		Tool{Name: "task_result", Title: "The result of a task", Run: m.result, ReadOnly: true,
-			Description: "Return what a task's tool answered, if it has ended: its result, or the error for which there is none.",
+			Description: "Return what a task's tool answered, if it has ended.",
 			Input: `{"type":"object","required":["task"],"additionalProperties":false,"properties":{` + idArg + `,
-				"waitMs":{"type":"integer","minimum":0,"maximum":` + strconv.FormatInt(maxWait.Milliseconds(), 10) + `,"description":"Wait so long for its end; 0 if left out."}}}`},
+				"waitMs":{"type":"integer","minimum":0,"maximum":` + strconv.FormatInt(maxWait.Milliseconds(), 10) + `,"description":"Wait so long for its end."}}}`},
 		Tool{Name: "task_cancel", Title: "Cancel a task", Run: m.cancel, Idempotent: true, Destructive: true,
-			Description: "End a task. One that has ended stays as it is.",
+			Description: "End a task.",
 			Input:       `{"type":"object","required":["task"],"additionalProperties":false,"properties":{` + idArg + `}}`},
 	)
 }
