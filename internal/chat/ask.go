@@ -121,10 +121,16 @@ func (t *turn) modelFailed(le *llm.Error, req llm.Request) End {
 
 // tooLong is the end of a turn for which there is no room.
 func (t *turn) tooLong(req llm.Request, le *llm.Error) End {
-	end := End{Reason: ReasonBudget, Kind: string(llm.ContextTooLong), Text: "This conversation has become too long for the model, and there is nothing left that I could shorten. Please begin a new one."}
 	used := t.measure(req)
-	if end.Tokens = used.Used; used.History < used.Used/4 {
-		end.Text = fmt.Sprintf("The tools and instructions alone take about %d tokens, which leaves the model too little room. Offer fewer tools, or use a model with a larger window.", used.System+used.Tools)
+	bound := fmt.Sprintf("and %d is the most that leaves room for the answer (%s is %d)", t.room(), t.limitKey(), used.Limit)
+	if le != nil {
+		bound = "and its provider takes fewer (" + t.limitKey() + " tells me how many)"
+	}
+	end := End{Reason: ReasonBudget, Kind: string(llm.ContextTooLong), Tokens: used.Used}
+	if used.History < used.Used/4 {
+		end.Text = fmt.Sprintf("The tools and instructions alone take about %d tokens, %s. Offer fewer tools, or use a model with a larger window.", used.System+used.Tools, bound)
+	} else {
+		end.Text = fmt.Sprintf("This conversation has become too long for the model: it takes about %d tokens, %s. There is nothing left that I could shorten. Please begin a new one.", used.Used, bound)
 	}
 	if le != nil {
 		end.Error, end.Attempts = le.Error(), le.Attempts
@@ -146,7 +152,7 @@ func (t *turn) request(ctx context.Context) (req llm.Request, end End, ok bool) 
 		used := t.measure(req)
 		if !t.over(used.Used) {
 			t.compacts = 0
-			if err := t.note(ctx, &Event{Type: ContextUsed, Context: &used}); err != nil {
+			if err := t.settled(ctx, &now, &used); err != nil {
 				return req, t.fail(err), false
 			}
 			return req, End{}, true
@@ -159,20 +165,33 @@ func (t *turn) request(ctx context.Context) (req llm.Request, end End, ok bool) 
 			return req, t.fail(err), false
 		case done:
 			continue
-		case used.Limit == 0 || used.Used <= used.Limit: // it would be better shorter, but it fits
-			if err := t.note(ctx, &Event{Type: ContextUsed, Context: &used}); err != nil {
+		case used.Limit == 0 || used.Used <= t.room(): // it would be better shorter, but it fits
+			if err := t.settled(ctx, &now, &used); err != nil {
 				return req, t.fail(err), false
 			}
 			return req, End{}, true
+		case !t.tight:
+			t.tight = true
+			continue
 		}
 		return req, t.tooLong(req, nil), false
 	}
 }
 
+// settled tells what a request takes, and what was left out of it.
+func (t *turn) settled(ctx context.Context, now *State, used *Context) error {
+	if text := t.sparing(t.fit(now)); text != "" {
+		if err := t.once(ctx, &Note{Kind: NoteLeftOut, Text: text}); err != nil {
+			return err
+		}
+	}
+	return t.note(ctx, &Event{Type: ContextUsed, Context: used})
+}
+
 // compose is what the model is asked with.
 func (t *turn) compose(now *State) llm.Request {
 	req := llm.Request{
-		System: t.prompt(), Tools: t.tools.offered, Temperature: t.agent.Temperature, MaxTokens: t.agent.MaxTokens,
+		System: t.prompt(), Tools: t.fit(now).tools, Temperature: t.agent.Temperature, MaxTokens: t.agent.MaxTokens,
 		Messages: llm.Repair(trim(now.History(), t.s.MaxHistory), lost),
 	}
 	if req.Temperature == nil {

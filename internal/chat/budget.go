@@ -17,7 +17,7 @@ import (
 const (
 	pruneAbove  = 400 // bytes: shorter results are not worth it
 	roomPart    = 0.8 // of the limit, that is left after a compaction, so that not every step needs one
-	maxCompacts = 2   // without progress
+	maxCompacts = 6   // for one request: each of the ways, and one more
 	// lastMessages are a message with calls and its results.
 	lastMessages = 2
 )
@@ -34,27 +34,28 @@ func (t *turn) limit() int {
 	}
 }
 
-// resultBytes is how much of one result the model is shown: never more than a
-// quarter of what it may have before it, by four characters for a token.
+// resultBytes is how much of one result the model is shown: never more than an
+// eighth of what it may have before it, by four characters for a token, since
+// several may come at once.
 func (t *turn) resultBytes() int {
 	if limit := t.limit(); limit > 0 {
-		return min(t.s.ResultBytes, max(2<<10, limit))
+		return min(t.s.ResultBytes, max(2<<10, limit/2))
 	}
 	return t.s.ResultBytes
 }
 
 // mark is how many tokens are too many; 0: there is no such number.
 func (t *turn) mark() int {
-	limit := t.limit()
+	room := t.room()
 	switch s := t.s.Summarize; {
 	case s <= 0:
-		return limit
+		return room
 	case s <= 1:
-		return int(s * float64(limit))
-	case limit == 0:
+		return min(room, int(s*float64(t.limit())))
+	case room == 0:
 		return int(s)
 	default:
-		return min(limit, int(s))
+		return min(room, int(s))
 	}
 }
 
@@ -74,13 +75,15 @@ func (t *turn) measure(req llm.Request) Context {
 	return c
 }
 
-// compact makes the history shorter, once. It reports false if there is nothing
-// left that could be done. used is what the request takes, 0 if it was the
-// provider that found it too long.
+// compact makes the history shorter, once: first the results of old calls are
+// taken out, then the oldest turns, and only then what is newest. It reports
+// false if there is nothing left that could be done. used is what the request
+// takes, 0 if it was the provider that found it too long.
 func (t *turn) compact(ctx context.Context, req llm.Request, used int) (done bool, err error) {
 	now := t.b.now()
 	target := int(float64(t.mark()) * roomPart)
-	if used == 0 { // our own figures are not to be trusted
+	known := used > 0
+	if !known { // our own figures are not to be trusted
 		used = t.measure(req).Used
 		target = int(float64(used) * roomPart / 2)
 	}
@@ -89,15 +92,18 @@ func (t *turn) compact(ctx context.Context, req llm.Request, used int) (done boo
 	}
 	t.compacts++
 	calls, enough := t.prunable(&now, used-target, t.s.RetainNewest)
-	cut := t.cuttable(&now, t.s.RetainNewest)
+	cut := t.cuttable(&now, used-target, t.s.RetainNewest)
 	if len(calls) == 0 && cut == now.Cut {
 		// Rather the newest messages than a conversation that is dead.
 		calls, enough = t.prunable(&now, used-target, lastMessages)
-		cut = t.cuttable(&now, 1)
+		cut = t.cuttable(&now, used-target, 1)
+	}
+	if len(calls) == 0 && cut == now.Cut && (t.tight || !known) { // before that, fewer tools
+		calls, enough = t.prunable(&now, used-target, 0)
 	}
 	c := &Compaction{Before: used}
 	switch {
-	case len(calls) > 0 && (enough || cut <= now.Cut):
+	case len(calls) > 0 && (enough || known || cut <= now.Cut): // if it is not enough, turns go next
 		c.Kind, c.Calls = Prune, calls
 	case cut > now.Cut:
 		c.Kind, c.Cut = Drop, cut
@@ -137,15 +143,21 @@ func (t *turn) prunable(now *State, gain, keep int) (calls []string, enough bool
 	return calls, gain <= 0
 }
 
-// cuttable is how many messages can be left out: whole turns, and none of the
-// newest messages.
-func (t *turn) cuttable(now *State, keep int) int {
-	for i := len(now.Messages) - max(1, keep); i > now.Cut; i-- {
-		if now.Messages[i].Role == llm.User {
-			return i
+// cuttable is how many messages can be left out to gain so many tokens: whole
+// turns, the oldest first, and none of the newest messages. For a summary it is
+// as many as there are, so that not each turn needs one.
+func (t *turn) cuttable(now *State, gain, keep int) int {
+	cut := now.Cut
+	for i := now.Cut + 1; i <= len(now.Messages)-max(1, keep); i++ {
+		gain -= t.e.meter.Estimate(llm.Request{Model: t.model.ID, Messages: []llm.Message{now.Messages[i-1].Message}})
+		if now.Messages[i].Role != llm.User {
+			continue
+		}
+		if cut = i; gain <= 0 && t.s.Summarize <= 0 {
+			break
 		}
 	}
-	return now.Cut
+	return cut
 }
 
 const (
@@ -181,7 +193,11 @@ func (t *turn) sumUp(ctx context.Context, now *State, c *Compaction) error {
 		t.e.opts.Logger.Warn("a conversation could not be summed up", "session", t.session, "model", t.model.Name, "err", err)
 		return nil
 	}
-	c.Kind, c.Text = Summary, fmt.Sprintf(summedText, c.Cut, shorten(text, maxSummary))
+	most := maxSummary
+	if n := t.limit(); n > 0 {
+		most = min(most, n/2)
+	}
+	c.Kind, c.Text = Summary, fmt.Sprintf(summedText, c.Cut, shorten(text, most))
 	return nil
 }
 

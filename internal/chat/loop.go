@@ -169,6 +169,7 @@ type turn struct {
 	times    int       // how often it was made in a row
 	failed   string    // what was last told of a tool that failed
 	compacts int       // compactions without progress, one after the other
+	tight    bool      // the conversation leaves the tools less room than they have otherwise
 	wasted   llm.Usage // on answers that broke off
 	hitch    hitch     // with the answer that is waited for
 }

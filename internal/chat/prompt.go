@@ -32,7 +32,11 @@ func (t *turn) prompt() string {
 	if len(t.tools.tools) == 0 {
 		return base
 	}
-	return base + "\n\n" + rules + "\n\n" + t.tools.guide
+	guide := t.tools.guide
+	if limit := t.limit(); limit > 0 {
+		guide = shorten(guide, limit/guidancePart)
+	}
+	return base + "\n\n" + rules + "\n\n" + guide
 }
 
 // guidePrompt is the prompt by which a server tells how to use its tools.
@@ -50,7 +54,7 @@ const (
 	guideTimeout = 5 * time.Second
 	guideAgain   = time.Minute
 	maxGuide     = 32 << 10
-	maxFallback  = 8 << 10 // what each tool does is told beside it too
+	maxNames     = 50
 )
 
 // due reports whether it is time to ask again for what could not be had.
@@ -146,7 +150,12 @@ func (t *turn) guided(ctx context.Context, server, name string, def []byte, tool
 func (t *turn) guideOf(ctx context.Context, server, name string, def []byte, tools []*Tool) (text string, missed bool) {
 	g := &t.e.guides
 	text = fallback(server, tools)
-	key := sha256.Sum256([]byte(server + "\x00" + string(def) + "\x00" + text))
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s", server, def)
+	for _, tool := range tools {
+		fmt.Fprintf(sum, "\x00%s\x00%s", tool.Tool.Name, tool.Description)
+	}
+	key := [sha256.Size]byte(sum.Sum(nil))
 	g.mu.Lock()
 	said, ok := g.kept[key]
 	g.mu.Unlock()
@@ -191,19 +200,22 @@ func promptText(result []byte) (string, bool) {
 	return shorten(text, maxGuide), true
 }
 
-// fallback is what is said of a server that says nothing itself.
+// fallback is what is said of a server that says nothing itself: which tools are
+// its own. What they do is in their definitions, and not said again.
 func fallback(server string, tools []*Tool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Guidance for Server %s:\nAvailable tools:", server)
+	var names []string
 	for i, t := range tools {
-		if b.Len() > maxFallback {
-			fmt.Fprintf(&b, "\n(and %d more)", len(tools)-i)
+		if strings.HasPrefix(t.Tool.Name, server+"__") {
+			names = append(names, server+"__*")
+		} else {
+			names = append(names, t.Tool.Name)
+		}
+		if names = slices.Compact(names); len(names) > maxNames {
+			names = append(names[:maxNames], fmt.Sprintf("and %d more", len(tools)-i))
 			break
 		}
-		first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-		fmt.Fprintf(&b, "\n- %s: %s", t.Tool.Name, shorten(first, 300))
 	}
-	return b.String()
+	return fmt.Sprintf("Guidance for Server %s:\nAvailable tools: %s", server, strings.Join(names, ", "))
 }
 
 // shorten cuts a text to at most about n bytes: its head and its tail, and how

@@ -36,14 +36,14 @@ func TestSystemPrompt(t *testing.T) {
 	}
 	got := ask()
 	for _, want := range []string{
-		"Be kind.\n\n" + rules, "Guidance for Server srv:\nAvailable tools:\n- srv__echo: The tool srv__echo.\n- srv__fail: The tool srv__fail.\n",
-		"\n\nLook first.\n\n", "Guidance for Server odd:\nAvailable tools:\n- odd__look: The tool odd__look.", "Guidance for Server gone:\nAvailable tools:\n- gone__look: The tool gone__look.",
+		"Be kind.\n\n" + rules, "Guidance for Server srv:\nAvailable tools: srv__*\n",
+		"\n\nLook first.\n\n", "Guidance for Server odd:\nAvailable tools: odd__*\n", "Guidance for Server gone:\nAvailable tools: gone__*",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "I am odd") || strings.Contains(got, "Server own") {
+	if strings.Contains(got, "I am odd") || strings.Contains(got, "Server own") || strings.Contains(got, "The tool srv__echo") { // that is in its definition
 		t.Error(got)
 	}
 	asked := s.shop.gets

@@ -30,6 +30,7 @@ func (t *Tool) safe() bool {
 // toolset is what can be called at one moment. It is not changed.
 type toolset struct {
 	offered []llm.Tool // what the model is told of
+	brief   briefing   // the same in fewer words
 	byName  map[string]*Tool
 	tools   []*Tool // those that are offered, sorted as they were listed
 	all     []*Tool // and those that can be called by name alone

@@ -183,6 +183,45 @@ func TestModulesOfABareHub(t *testing.T) {
 	}
 }
 
+// A model is offered what its agent names, and what the session has a use for;
+// it can call the rest by name.
+func TestModulesAreOfferedToModels(t *testing.T) {
+	web := peer.Serve(t, fourteen())
+	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.Modules(),
+		agentOf("planner", func(a *config.Agent) { a.Tools = []string{"up__*", "plan_*"} }), agentOf("any", func(a *config.Agent) { a.Tools = []string{"*"} }))
+	settled(t, h, "up")
+	c := dial(t, h, "/ws?sessionId=work")
+	tools := func(agent string) string {
+		t.Helper()
+		c.send(`{"type":"message","payload":{"text":"list tools","agent":"` + agent + `"}}`)
+		_, text := c.until("turn.ended")
+		var found []string
+		for _, tool := range []string{"up__tool_13", "context_get", "plan_create", "task_start"} {
+			if strings.Contains(text, tool) {
+				found = append(found, tool)
+			}
+		}
+		return strings.Join(found, " ")
+	}
+	for agent, want := range map[string]string{"": "up__tool_13", "any": "up__tool_13", "planner": "up__tool_13 plan_create"} {
+		if got := tools(agent); got != want {
+			t.Errorf("%q is offered %s", agent, got)
+		}
+	}
+	if got := c.say(`call context_add {"name":"v","data":1}`); !strings.Contains(got, "context_add answered") {
+		t.Errorf("by its name alone: %s", got)
+	}
+	if got := tools(""); got != "up__tool_13 context_get" {
+		t.Errorf("once there is a value: %s", got)
+	}
+	if _, err := h.Reload(setupOf(h, hubtest.HTTP("up", web.URL), named(true, "task"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := tools(""); got != "up__tool_13 task_start" {
+		t.Errorf("by the config: %s", got)
+	}
+}
+
 // tools_search finds what the client can see, and nothing else.
 func TestToolsSearch(t *testing.T) {
 	spec := peer.Spec{Tools: []peer.Tool{
