@@ -248,8 +248,23 @@ func briefly(schema map[string]any) map[string]any {
 	return schema
 }
 
+// guideBytes is how much of what servers say of their tools the model is told.
+func (t *turn) guideBytes() int {
+	if limit := t.limit(); limit > 0 {
+		return limit / guidancePart
+	}
+	return len(t.tools.guide)
+}
+
 // sparing says what the model is not told of tools, and why; "" if nothing.
 func (t *turn) sparing(k kit) string {
+	if whole, most := len(t.tools.guide), t.guideBytes(); whole > most {
+		return strings.TrimSpace(fmt.Sprintf("What servers say of their tools has %d bytes, of which a model that may have %d tokens (%s) is told %d. %s", whole, t.limit(), t.limitKey(), most, t.sparingTools(k)))
+	}
+	return t.sparingTools(k)
+}
+
+func (t *turn) sparingTools(k kit) string {
 	if !k.brief && k.left == 0 {
 		return ""
 	}

@@ -140,6 +140,31 @@ func TestMuchAtOnce(t *testing.T) {
 	}
 }
 
+// What servers say of their tools cannot fill the window, and what is cut is told.
+func TestLongGuidance(t *testing.T) {
+	const window = 4096
+	m := &spoken{answers: []answer{says("ok")}}
+	s := newStage(t, staged{model: m, window: window})
+	said, _ := json.Marshal("First words. " + strings.Repeat("many words ", 2000))
+	s.shop.prompts = map[string]string{"srv__tool-descriptions": fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%s}}]}`, said)}
+	c := s.open("one")
+	for i := range 2 {
+		s.send(c, "hello")
+		s.turns(c, i+1)
+	}
+	if st := s.state(c); st.Last.Reason != ReasonDone {
+		t.Fatalf("%+v", st.Last)
+	}
+	req := m.requests()[0]
+	if n := takes(req); n > window/2 || !strings.Contains(req.System, "First words.") {
+		t.Errorf("%d tokens: %.300s", n, req.System)
+	}
+	log := describe(s.log(c))
+	if got := strings.Count(log, "note left_out"); got != 1 || !strings.Contains(log, "has 22013 bytes, of which a model that may have 4096 tokens (models.script.maxTokenCount) is told 2048") {
+		t.Errorf("told %d times: %s", got, log)
+	}
+}
+
 // The limit that counts is the one that is named.
 func TestLimitKey(t *testing.T) {
 	for _, tc := range []struct {

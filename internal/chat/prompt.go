@@ -32,11 +32,7 @@ func (t *turn) prompt() string {
 	if len(t.tools.tools) == 0 {
 		return base
 	}
-	guide := t.tools.guide
-	if limit := t.limit(); limit > 0 {
-		guide = shorten(guide, limit/guidancePart)
-	}
-	return base + "\n\n" + rules + "\n\n" + guide
+	return base + "\n\n" + rules + "\n\n" + shorten(t.tools.guide, t.guideBytes())
 }
 
 // guidePrompt is the prompt by which a server tells how to use its tools.
