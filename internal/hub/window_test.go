@@ -147,10 +147,26 @@ const window = 8192
 // that and the answer have room in; what the user said last is always there; what
 // goes is what is oldest; and no description is sent twice.
 func TestTwentyTurnsInASmallWindow(t *testing.T) {
-	github := peer.Serve(t, recorded(t, "memory.json"))
+	files := hubtest.Stdio("filesystem", recorded(t, "filesystem.json"))
+	memory := func(name string) hubtest.Edit {
+		return hubtest.HTTP(name, peer.Serve(t, recorded(t, "memory.json")).URL)
+	}
+	t.Run("two servers", func(t *testing.T) { twentyTurns(t, 23, files, memory("github")) })
+	many := []hubtest.Edit{files}
+	for i := range 8 {
+		many = append(many, memory(fmt.Sprintf("kb%d", i)))
+	}
+	t.Run("nine servers", func(t *testing.T) { twentyTurns(t, 15, many...) })
+}
+
+// twentyTurns has a conversation in which the model is told of at least so many
+// tools each time.
+func twentyTurns(t *testing.T, tools int, ups ...hubtest.Edit) {
 	model := newCounting(t, "filesystem__write_file", `{"path":"/notes/N.md","content":"`+strings.Repeat("some words of a file. ", 60)+`"}`)
-	h := hubtest.New(t, hostFiles(t, window, model.url, hubtest.Stdio("filesystem", recorded(t, "filesystem.json")), hubtest.HTTP("github", github.URL)))
-	settled(t, h, "filesystem", "github")
+	h := hubtest.New(t, hostFiles(t, window, model.url, ups...))
+	for _, s := range h.Upstreams() {
+		settled(t, h, s.Name)
+	}
 	c := dial(t, h, "/ws?sessionId=work")
 	const turns, kept = 20, 2
 	first := 0 // the oldest turn that the model was shown
@@ -204,7 +220,7 @@ func TestTwentyTurnsInASmallWindow(t *testing.T) {
 		if n := strings.Count(r.text, "Create a new file or completely overwrite"); n != 1 {
 			t.Errorf("request %d: the description of a tool is there %d times", i, n)
 		}
-		if len(r.tools) < 23 || strings.Contains(r.text, "plan_create") {
+		if len(r.tools) < tools || strings.Contains(r.text, "plan_create") {
 			t.Errorf("request %d: the tools are %v", i, r.tools)
 		}
 	}
