@@ -190,8 +190,9 @@ func (t *turn) settled(ctx context.Context, now *State, used *Context) error {
 
 // compose is what the model is asked with.
 func (t *turn) compose(now *State) llm.Request {
+	system, _, _ := t.system()
 	req := llm.Request{
-		System: t.prompt(), Tools: t.fit(now).tools, Temperature: t.agent.Temperature, MaxTokens: t.agent.MaxTokens,
+		System: system, Tools: t.fit(now).tools, Temperature: t.agent.Temperature, MaxTokens: t.agent.MaxTokens,
 		Messages: llm.Repair(trim(now.History(), t.s.MaxHistory), lost),
 	}
 	if req.Temperature == nil {

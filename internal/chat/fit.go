@@ -58,7 +58,8 @@ func (t *turn) fit(now *State) kit {
 	if room == 0 || len(all) == 0 {
 		return kit{tools: all}
 	}
-	system := t.e.meter.EstimateText(t.model.ID, t.prompt())
+	text, _, _ := t.system()
+	system := t.e.meter.EstimateText(t.model.ID, text)
 	most := room - min(room/2, mostTalk) - system
 	if t.tight { // rather fewer tools than no answer
 		most = room - system - t.e.meter.Estimate(llm.Request{Model: t.model.ID, Messages: now.History()}) - rounding
@@ -248,18 +249,24 @@ func briefly(schema map[string]any) map[string]any {
 	return schema
 }
 
-// guideBytes is how much of what servers say of their tools the model is told.
-func (t *turn) guideBytes() int {
+// system is the system prompt, with what servers say cut to a part of the window.
+// said is how many bytes that has, and most how many of them are told.
+func (t *turn) system() (text string, said, most int) {
+	own, foreign, _ := strings.Cut(t.prompt(), rules)
+	said, most = len(foreign), len(foreign)
 	if limit := t.limit(); limit > 0 {
-		return limit / guidancePart
+		most = limit / guidancePart
 	}
-	return len(t.tools.guide)
+	if said <= most {
+		return t.prompt(), said, most
+	}
+	return own + rules + shorten(foreign, most), said, most
 }
 
 // sparing says what the model is not told of tools, and why; "" if nothing.
 func (t *turn) sparing(k kit) string {
-	if whole, most := len(t.tools.guide), t.guideBytes(); whole > most {
-		return strings.TrimSpace(fmt.Sprintf("What servers say of their tools has %d bytes, of which a model that may have %d tokens (%s) is told %d. %s", whole, t.limit(), t.limitKey(), most, t.sparingTools(k)))
+	if _, said, most := t.system(); said > most {
+		return strings.TrimSpace(fmt.Sprintf("What servers say of their tools has %d bytes, of which a model that may have %d tokens (%s) is told %d. %s", said, t.limit(), t.limitKey(), most, t.sparingTools(k)))
 	}
 	return t.sparingTools(k)
 }

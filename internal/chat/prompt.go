@@ -32,7 +32,7 @@ func (t *turn) prompt() string {
 	if len(t.tools.tools) == 0 {
 		return base
 	}
-	return base + "\n\n" + rules + "\n\n" + shorten(t.tools.guide, t.guideBytes())
+	return base + "\n\n" + rules + "\n\n" + t.tools.guide
 }
 
 // guidePrompt is the prompt by which a server tells how to use its tools.

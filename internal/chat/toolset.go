@@ -112,7 +112,9 @@ func (t *turn) pages(ctx context.Context, method string) ([][]byte, error) {
 		if cursor != nil {
 			params = append(append([]byte(`{"cursor":`), cursor...), '}')
 		}
-		resp, err := t.handle(ctx, t.message(method, params, mcp.Discard))
+		req := t.message(method, params, mcp.Discard)
+		req.All = mcp.On // the model may name what it is not offered
+		resp, err := t.handle(ctx, req)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +134,7 @@ func (t *turn) pages(ctx context.Context, method string) ([][]byte, error) {
 // message makes a request of the turn.
 func (t *turn) message(method string, params []byte, stream mcp.Stream) *mcp.Request {
 	req := &mcp.Request{Method: method, Params: params, Fields: wire.Members(params), Client: t.client, Stream: stream}
-	req.Session, req.All = t.session, mcp.On
+	req.Session = t.session
 	req.Meta = wire.Members(req.Param("_meta"))
 	return req
 }
