@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
@@ -91,4 +92,22 @@ func TestBodyThatBreaksOff(t *testing.T) {
 	if a := c.do("PUT", "/api/v1/sessions/work/values/v", `"`+strings.Repeat("x", 11<<20)+`"`); a.Status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a long body: %d %s", a.Status, a.Body)
 	}
+}
+
+// Who registers agents too fast is told to come again, and not that something is
+// wrong with the registration: an agent gives up for good then.
+func TestRegistersTooFast(t *testing.T) {
+	h := hubtest.New(t)
+	c := tokenWith(t, h, "ann", auth.Rights{auth.RightRegister}, "*")
+	for i := range 60 {
+		a := c.do("POST", "/mcps", fmt.Sprintf(`{"name":"a%d","url":"http://192.0.2.1/mcp"}`, i))
+		if a.Status == http.StatusBadRequest {
+			continue // where it is may not be
+		}
+		if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
+			t.Errorf("registration %d: %d %s", i, a.Status, a.Body)
+		}
+		return
+	}
+	t.Error("sixty at once, and none was held back")
 }
