@@ -257,6 +257,8 @@ func TestConsoleSessions(t *testing.T) {
 	c.click(t, by("end-eta-talk"))
 	c.click(t, by("end-eta-talk-yes"))
 	c.until(t, `!document.querySelector('[data-testid="session-eta-talk"]')`)
+	c.api(t, "POST", "/s/alpha/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a-client","version":"3"}}}`)
+	c.until(t, `/mcp\s+local\s+alpha.*a-client 3/s.test(document.querySelector('[data-testid="connected"]')?.innerText)`)
 	dir := t.TempDir()
 	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
 	c.click(t, by("export-beta"))

@@ -81,5 +81,21 @@ export function Sessions({ query }) {
           ]} />
     <${Pager} offset=${offset} size=${size} total=${data.total} />`
         : null
-    }<//>`;
+    }<${Connected} /><//>`;
+}
+
+/** Who is connected now. Nothing is shown if nobody is. */
+function Connected() {
+  const { data } = useApi('/api/v1/connections?limit=100', 5000);
+  if (!data?.total) return null;
+  return html`<h2>Connected now</h2><div data-testid="connected"><${Table} rows=${data.connections}
+    rowKey=${(/** @type {any} */ c) => [c.id, c.kind, c.principal, c.connectedAt].join(' ')} columns=${[
+      { key: 'kind', title: 'Kind' },
+      { key: 'principal', title: 'Principal' },
+      { key: 'session', title: 'Session' },
+      { title: 'At', render: (/** @type {any} */ c) => c.agent || c.face || '' },
+      { title: 'Since', render: (/** @type {any} */ c) => html`<${Time} at=${c.connectedAt} />` },
+      { title: 'Last active', render: (/** @type {any} */ c) => html`<${Time} at=${c.lastActiveAt} />` },
+      { key: 'userAgent', title: 'Client' },
+    ]} /></div>${data.total > data.connections.length ? html`<p class="soft">${data.total} are connected; the longest of them are shown.</p>` : null}`;
 }
