@@ -26,6 +26,12 @@ func (a *Answer) Text() string { return string(a.text) }
 // Add takes an event of the answer. It fails if the answer becomes longer than
 // AnswerBytes.
 func (a *Answer) Add(e Event) error {
+	if e.Kind == Sentence && e.Notice {
+		if n := len(a.text) - e.Void; n >= a.from {
+			a.text = a.text[:n]
+		}
+		return nil
+	}
 	switch e.Kind {
 	case Sentence:
 		if a.whole && e.Text != "" {

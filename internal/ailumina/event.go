@@ -2,6 +2,7 @@ package ailumina
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -38,6 +39,13 @@ type Event struct {
 	Tool string // the name, of ToolRunning and ToolComplete
 	Role string // who says it, of a Chat
 	Type string // as it came, of an Other; may be empty
+
+	// Notice says that a Sentence is no part of the answer: it is about what the
+	// agent waits for. Clients that do not know that show it like the others.
+	Notice bool
+	// Void is, of a notice, how many bytes of the sentences before it do not count
+	// any more: the agent begins that part of its answer anew.
+	Void int
 }
 
 // Name is the event's type, for the log.
@@ -72,6 +80,12 @@ func DecodeEvent(b []byte) (Event, error) {
 	e := Event{Kind: kinds[name]}
 	switch e.Kind {
 	case Sentence:
+		if e.Notice = string(wire.Get(b, "notice")) == "true"; e.Notice {
+			n, err := strconv.Atoi(string(wire.Get(b, "void")))
+			if e.Void = n; err != nil || n < 0 {
+				e.Void = 0
+			}
+		}
 		return e.text(b, "sentence")
 	case Failure:
 		return e.text(b, "error")
@@ -146,6 +160,12 @@ func (e Event) Append(dst []byte) []byte {
 	switch e.Kind {
 	case Sentence:
 		dst = wire.AppendString(append(dst, `,"sentence":`...), e.Text)
+		if e.Notice {
+			dst = append(dst, `,"notice":true`...)
+		}
+		if e.Void > 0 {
+			dst = strconv.AppendInt(append(dst, `,"void":`...), int64(e.Void), 10)
+		}
 	case ToolRunning, ToolComplete:
 		dst = wire.AppendString(append(dst, `,"tool_name":`...), e.Tool)
 	case Failure:

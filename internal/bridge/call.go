@@ -151,6 +151,9 @@ type teller struct {
 }
 
 func (t *teller) tell(e ailumina.Event) {
+	if t.req.Token == nil && e.Notice {
+		t.req.Tell(0, strings.Trim(e.Text, "\n[]"))
+	}
 	if t.req.Token == nil || e.Kind == ailumina.Complete || e.Kind == ailumina.Failure {
 		return
 	}

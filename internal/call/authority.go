@@ -228,7 +228,7 @@ func denied(s *policy.Subject, v policy.Verdict) error {
 func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.Subject, v policy.Verdict) error {
 	ask := c.Ask
 	if ask == nil {
-		ask = d.AskAtDesk
+		ask = d.askTelling(c.Req)
 	}
 	a := d.approval(c.Req.Client, s, v)
 	a.Session, a.Call, a.Args, a.Definition = c.Req.Session, t.call, bytes.Clone(t.args), Defined(c.standing())
@@ -329,6 +329,25 @@ func (d *Door) AskAtDesk(ctx context.Context, a policy.Approval) (policy.Decisio
 		return policy.Decision{Reason: policy.ReasonNobody}, nil
 	}
 	return d.desk.Ask(ctx, a, nil)
+}
+
+// askTelling asks at the desk, and tells the client whose request waits for the
+// answer: it would wait in silence.
+func (d *Door) askTelling(req *mcp.Request) policy.Asker {
+	if d.desk == nil {
+		return d.AskAtDesk
+	}
+	return func(ctx context.Context, a policy.Approval) (policy.Decision, error) {
+		asked := false
+		dec, err := d.desk.Ask(ctx, a, func(p policy.Approval) {
+			asked = true
+			req.Tell(mcp.BeforeQueue, d.desk.Announce(&p))
+		})
+		if asked && err == nil {
+			req.Tell(mcp.BeforeQueue+1, a.Report(&dec))
+		}
+		return dec, err
+	}
 }
 
 // refused is why a call was not made, for its caller.

@@ -251,15 +251,15 @@ func (t *turn) guard(reach func() (mcp.Response, error)) (resp mcp.Response, err
 
 // progress is where a running call says how far it is.
 type progress struct {
-	t    *turn
-	call string
+	t          *turn
+	call, tool string
 }
 
 func (p *progress) Notify(method string, params []byte) {
 	if method != mcp.NoteProgress {
 		return
 	}
-	said := Progress{Call: p.call}
+	said := Progress{Call: p.call, Name: p.tool}
 	for _, f := range wire.Members(params) {
 		switch string(f.Name) {
 		case "progress":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,6 +209,23 @@ func (c *Conversation) noteSaid(first *Event) {
 	if !c.said {
 		c.said, c.holder, c.began = true, first.Input.Principal, first.Time
 	}
+}
+
+// Before returns how many inputs are answered before that of an id, the one
+// included whose turn runs. It is 0 if that one does not wait.
+func (c *Conversation) Before(id string) int {
+	b, err := c.held()
+	if b == nil || err != nil {
+		return 0 // nothing runs
+	}
+	defer c.free()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.IndexFunc(b.state.Queue, func(in Input) bool { return in.ID == id })
+	if at >= 0 && b.state.Turn != nil {
+		return at + 1
+	}
+	return max(at, 0)
 }
 
 // admit checks an input and fills in what the log says of it.

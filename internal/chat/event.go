@@ -127,6 +127,7 @@ type Result struct {
 // Progress is how far a running call is.
 type Progress struct {
 	Call     string  `json:"call"`
+	Name     string  `json:"name,omitempty"` // of the tool
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitempty"`
 	Message  string  `json:"message,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/fault"
@@ -39,7 +40,9 @@ func (h *handler) Handle(ctx context.Context, req *mcp.Request) (mcp.Response, e
 	}
 	switch req.Method {
 	case "initialize", "server/discover":
-		return mcp.Introduce(req.Client, []byte(`{"tools":{}}`), mcp.ServerInfo(h.name, h.name), h.agent().Description)
+		return mcp.Introduce(req.Client, []byte(`{"logging":{},"tools":{}}`), mcp.ServerInfo(h.name, h.name), h.agent().Description)
+	case "logging/setLevel":
+		return mcp.Response{Result: []byte("{}")}, nil // the client's own connection heeds it
 	case "tools/list":
 		return complete(req, ailumina.Tools(h.agent().Description, ailumina.Governed))
 	case "tools/call":
@@ -80,10 +83,14 @@ func (h *handler) chat(ctx context.Context, req *mcp.Request) (text string, isEr
 	done := 0
 	text, err = h.engine.Ask(ctx, Asker{By: req.Client.Actor, Session: req.Session, Chain: metaText(req, metaChain), Trace: obs.Parent{Traceparent: metaText(req, "traceparent"), Tracestate: metaText(req, "tracestate")}}, h.name, q, func(e ailumina.Event) {
 		if req.Token == nil {
+			if e.Notice { // whoever waits without asking how far it is should know why
+				req.Tell(0, strings.Trim(e.Text, "\n[]"))
+			}
 			return
 		}
 		// Sentences are the message; that a tool runs says only that the agent
-		// is at work. Put together, the messages are the answer so far.
+		// is at work. Put together, the messages are the answer so far, save
+		// notices in brackets.
 		done++
 		req.Stream.Notify(mcp.NoteProgress, mcp.Progress(req.Token, float64(done), -1, e.Text))
 		req.Stream.Flush()

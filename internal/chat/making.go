@@ -90,7 +90,7 @@ func (m *making) request() *mcp.Request {
 		params = wire.AppendString(append(params, `,"tracestate":`...), t.trace.Tracestate)
 	}
 	params = append(params, "}}"...)
-	req := t.message("tools/call", params, &progress{t: t, call: c.ID})
+	req := t.message("tools/call", params, &progress{t: t, call: c.ID, tool: c.Name})
 	req.Token = wire.Quote(c.ID)
 	return req
 }

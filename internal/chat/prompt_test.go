@@ -103,7 +103,7 @@ func TestProgress(t *testing.T) {
 	c := s.open("one")
 	s.send(c, "go")
 	events := s.until(c, func(ev *Event) bool { return ev.Type == CallProgress })
-	if got := *events[len(events)-1].Progress; got != (Progress{Call: "c4", Progress: 1, Total: 2, Message: "half"}) {
+	if got := *events[len(events)-1].Progress; got != (Progress{Call: "c4", Name: "srv__slow", Progress: 1, Total: 2, Message: "half"}) {
 		t.Errorf("%+v", got)
 	}
 	close(release)

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/policy"
 )
 
 // Asker is who puts a question to an agent.
@@ -30,7 +31,7 @@ func (e *Engine) Ask(ctx context.Context, from Asker, agent string, q ailumina.Q
 	if strings.TrimSpace(q.Input) == "" && q.FileID == "" {
 		return "", &ailumina.AgentError{Text: "user_input is empty. Say something, or name a file."}
 	}
-	speech := NewSpeech(told)
+	speech := NewSpeech(told, e.announce)
 	end, err := e.Run(ctx, Run{By: from.By, Session: from.Session, Agent: agent, History: said(q.History), Input: q.Input, FileID: q.FileID, Chain: from.Chain, Trace: from.Trace}, speech.Hear)
 	text := speech.End()
 	if ctx.Err() != nil {
@@ -46,6 +47,14 @@ func (e *Engine) Ask(ctx context.Context, from Asker, agent string, q ailumina.Q
 		return "", &ailumina.AgentError{Text: cmp.Or(end.Text, end.Error, "The agent came to no answer: "+end.Reason)}
 	}
 	return text, nil
+}
+
+// announce says what a person has to decide.
+func (e *Engine) announce(a *policy.Approval) string {
+	if e.opts.Desk == nil {
+		return "Waiting for approval: " + a.Tool
+	}
+	return e.opts.Desk.Announce(a)
 }
 
 // said is a conversation as a client tells it. Nobody outside speaks for the

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stoahub/stoa/internal/ailumina"
+	"github.com/stoahub/stoa/internal/policy"
 )
 
 // Pace is how long words may wait for the end of their sentence.
@@ -16,25 +18,30 @@ const Pace = 250 * time.Millisecond
 
 // Speech makes of the events of a turn what an agent says to those who asked
 // it: sentences, and which tools it uses. Put together, the sentences are the
-// answer. Words are told when their sentence is over, when they have waited for
-// Pace, and before anything else is told.
+// answer, save notices, which say what the agent waits for. Words are told when
+// their sentence is over, when they have waited for Pace, and before anything
+// else is told.
 type Speech struct {
-	out func(ailumina.Event)
+	out      func(ailumina.Event)
+	announce func(*policy.Approval) string // what is said of an approval that waits
 
 	mu      sync.Mutex
 	waiting []byte // said and not told yet
 	timer   *time.Timer
 	over    bool
-	text    strings.Builder
+	text    []byte
+	whole   int    // how much of text are messages that are whole
 	seq     uint64 // the part that is being said, and how much of it was heard
 	heard   int
 	apart   bool // what comes next is another message
 	running map[string]string
+	queued  map[string]bool // calls of which was told that they wait for their server
 }
 
-// NewSpeech returns a Speech that tells out, one thing at a time. End ends it.
-func NewSpeech(out func(ailumina.Event)) *Speech {
-	s := &Speech{out: out, running: map[string]string{}}
+// NewSpeech returns a Speech that tells out, one thing at a time. announce says
+// what a person has to decide. End ends it.
+func NewSpeech(out func(ailumina.Event), announce func(*policy.Approval) string) *Speech {
+	s := &Speech{out: out, announce: announce, running: map[string]string{}, queued: map[string]bool{}}
 	s.timer = time.AfterFunc(time.Hour, s.late)
 	s.timer.Stop()
 	return s
@@ -49,16 +56,24 @@ func (s *Speech) Hear(e Event) {
 		s.say(s.news(e))
 	case AnswerDone:
 		s.tell()
-		s.apart = true
+		s.apart, s.whole = true, len(s.text)
 	case ModelRetry:
-		// What was told cannot be taken back, but what comes now is no
-		// continuation of it.
-		s.tell()
-		s.apart = s.apart || e.Retry != nil && e.Retry.Discard
+		s.retry(e.Retry)
+	case ApprovalAsked:
+		s.notice(s.announce(e.Approval), 0)
+	case ApprovalDecided:
+		if e.Approval.ID != "" { // it was asked
+			s.notice(e.Approval.Report(e.Decision), 0)
+		}
 	case CallStarted:
 		s.tell()
 		s.running[e.Call.ID] = e.Call.Name
 		s.out(ailumina.Event{Kind: ailumina.ToolRunning, Tool: e.Call.Name})
+	case CallProgress:
+		if p := e.Progress; s.running[p.Call] == "" && !s.queued[p.Call] && p.Message != "" {
+			s.queued[p.Call] = true
+			s.notice(p.Name+": "+p.Message, 0)
+		}
 	case CallDone:
 		if name, ok := s.running[e.Result.Call]; ok {
 			s.tell()
@@ -68,13 +83,39 @@ func (s *Speech) Hear(e Event) {
 	}
 }
 
+// longWait is from when on it is told that a model is waited for.
+const longWait = 5 * time.Second
+
+// retry tells that the model is asked again. What was told of an answer that
+// does not count cannot be taken back, but the client can know.
+func (s *Speech) retry(r *Retry) {
+	wait := time.Duration(r.WaitMS) * time.Millisecond
+	switch {
+	case r.Discard:
+		void := len(s.text) - s.whole - len(s.waiting)
+		s.waiting, s.text, s.apart = s.waiting[:0], s.text[:s.whole], s.whole > 0
+		s.timer.Stop()
+		if void > 0 {
+			s.notice("The answer broke off and begins again.", void)
+		}
+	case wait >= longWait:
+		s.notice(fmt.Sprintf("The model is asked again in %v: %s.", wait.Round(time.Second), r.Reason), 0)
+	}
+}
+
+// notice tells something that is no part of the answer.
+func (s *Speech) notice(text string, void int) {
+	s.tell()
+	s.out(ailumina.Event{Kind: ailumina.Sentence, Text: "\n\n[" + text + "]\n\n", Notice: true, Void: void})
+}
+
 // End tells what is left and returns the whole answer.
 func (s *Speech) End() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tell()
 	s.over = true
-	return s.text.String()
+	return string(s.text)
 }
 
 // news is what of a part's text was not heard before.
@@ -94,11 +135,11 @@ func (s *Speech) say(text string) {
 	}
 	if s.apart {
 		s.apart = false
-		if soFar := s.text.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
+		if len(s.text) > 0 && !bytes.HasSuffix(s.text, []byte("\n")) {
 			text = "\n\n" + text
 		}
 	}
-	s.text.WriteString(text)
+	s.text = append(s.text, text...)
 	if len(s.waiting) == 0 {
 		s.timer.Reset(Pace)
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stoahub/stoa/internal/ailumina"
+	"github.com/stoahub/stoa/internal/policy"
 )
 
 func TestSentences(t *testing.T) {
@@ -35,12 +36,14 @@ func TestSentences(t *testing.T) {
 
 // told runs events through a Speech and returns what was told.
 func told(events ...Event) (lines []string, text string) {
-	s := NewSpeech(func(e ailumina.Event) { lines = append(lines, string(e.Append(nil))) })
+	s := NewSpeech(func(e ailumina.Event) { lines = append(lines, string(e.Append(nil))) }, announced)
 	for _, e := range events {
 		s.Hear(e)
 	}
 	return lines, s.End()
 }
+
+func announced(a *policy.Approval) string { return "waiting for " + a.Tool }
 
 func TestSpeech(t *testing.T) {
 	live := func(seq uint64, offset int, text string) Event {
@@ -70,7 +73,7 @@ func TestSpeechInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var when []time.Duration
-		s := NewSpeech(func(ailumina.Event) { when = append(when, time.Since(begun)) })
+		s := NewSpeech(func(ailumina.Event) { when = append(when, time.Since(begun)) }, announced)
 		for i := range 10 {
 			s.Hear(Event{Seq: 1, Type: TextPart, Live: true, Offset: 2 * i, Text: "a "})
 			<-time.After(100 * time.Millisecond)
@@ -95,7 +98,7 @@ func TestSpeechIsWhole(t *testing.T) {
 				t.Error("an empty sentence")
 			}
 			got.WriteString(e.Text)
-		})
+		}, announced)
 		offset := 0
 		for _, p := range pieces {
 			speech.Hear(Event{Seq: 1, Type: TextPart, Live: true, Offset: offset, Text: p})
@@ -106,4 +109,46 @@ func TestSpeechIsWhole(t *testing.T) {
 			t.Errorf("told %q, ended with %q; want %q", got.String(), end, s)
 		}
 	})
+}
+
+// What makes an agent wait is told, and is no part of its answer; nor is what it
+// said in an answer that broke off.
+func TestSpeechNotices(t *testing.T) {
+	live := func(seq uint64, text string) Event {
+		return Event{Seq: seq, Type: TextPart, Text: text, Live: true}
+	}
+	asked := &policy.Approval{ID: "a_1", Tool: "fs__write"}
+	lines, text := told(
+		live(3, "First."), Event{Type: AnswerDone},
+		Event{Type: ApprovalAsked, Approval: asked},
+		Event{Type: ApprovalDecided, Approval: asked, Decision: &policy.Decision{By: "ann", Reason: "not now"}},
+		Event{Type: ApprovalDecided, Approval: &policy.Approval{Tool: "fs__write"}, Decision: &policy.Decision{Approve: true}}, // nobody was asked
+		Event{Type: CallProgress, Progress: &Progress{Call: "c1", Name: "fs__read", Progress: -2, Message: "waiting for fs: place 2 in its queue"}},
+		Event{Type: CallProgress, Progress: &Progress{Call: "c1", Name: "fs__read", Progress: -1, Message: "waiting for fs: place 1 in its queue"}},
+		live(9, "Once upon. A ti"), Event{Type: ModelRetry, Retry: &Retry{Attempt: 2, Discard: true}},
+		live(11, "Once more"), Event{Type: AnswerDone},
+		Event{Type: ModelRetry, Retry: &Retry{Attempt: 2, WaitMS: 30_000, Reason: "busy"}}, Event{Type: ModelRetry, Retry: &Retry{Attempt: 3, WaitMS: 100, Reason: "busy"}})
+	want := []string{
+		`{"type":"sentence","sentence":"First."}`,
+		`{"type":"sentence","sentence":"\n\n[waiting for fs__write]\n\n","notice":true}`,
+		`{"type":"sentence","sentence":"\n\n[fs__write was not approved: ann does not want it: not now.]\n\n","notice":true}`,
+		`{"type":"sentence","sentence":"\n\n[fs__read: waiting for fs: place 2 in its queue]\n\n","notice":true}`,
+		`{"type":"sentence","sentence":"\n\nOnce upon. "}`,
+		`{"type":"sentence","sentence":"\n\n[The answer broke off and begins again.]\n\n","notice":true,"void":13}`,
+		`{"type":"sentence","sentence":"\n\nOnce more"}`,
+		`{"type":"sentence","sentence":"\n\n[The model is asked again in 30s: busy.]\n\n","notice":true}`,
+	}
+	if diff := cmp.Diff(want, lines); diff != "" || text != "First.\n\nOnce more" {
+		t.Errorf("%q\n%s", text, diff)
+	}
+	var a ailumina.Answer
+	for _, line := range lines {
+		e, err := ailumina.DecodeEvent([]byte(line))
+		if err != nil || a.Add(e) != nil {
+			t.Fatal(line, err)
+		}
+	}
+	if a.Text() != text {
+		t.Errorf("over a socket it is %q", a.Text())
+	}
 }

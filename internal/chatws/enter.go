@@ -51,7 +51,7 @@ func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, v *visit) {
 	defer v.leave()
 	defer l.cut() // also if something panics
 	defer caught(h.opts.Logger, l)
-	s := &socket{h: h, l: l, who: who}
+	s := &socket{h: h, l: l, who: who, tells: h.restater()}
 	now := time.Now()
 	s.messages, s.others = pace.New(h.opts.Rate, h.opts.Burst, now), pace.New(otherRate, otherBurst, now)
 	attend, err := s.enter(q, v)

@@ -61,6 +61,7 @@ type status struct {
 	Bytes   int    `json:"bytes,omitempty"`
 	Saved   string `json:"saved,omitempty"`
 	Edited  bool   `json:"edited,omitempty"`
+	Event   string `json:"event,omitempty"` // the type of the frame that says the same; see restater
 }
 
 // encode renders a frame. What we make can always be rendered, save a float
@@ -230,8 +231,12 @@ func errorFrame(q request, f *fault.Error) []byte {
 // noticeFrame is a text of the hub's own, which is no part of the conversation:
 // it has no seq.
 func noticeFrame(text string) []byte {
-	return encode(outgoing{Type: "text", Payload: struct {
-		Content string `json:"content"`
-		Notice  bool   `json:"notice"`
-	}{text, true}})
+	return encode(outgoing{Type: "text", Payload: notice{Content: text, Notice: true}})
+}
+
+// notice is the payload of a text that is the hub's own.
+type notice struct {
+	Content string `json:"content"`
+	Notice  bool   `json:"notice"`
+	Event   string `json:"event,omitempty"` // as that of status
 }

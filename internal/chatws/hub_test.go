@@ -28,11 +28,11 @@ type seen struct {
 	End     int
 	Last    bool
 	Payload struct {
-		State, Message, Tool, Content, SessionID string
-		Data                                     json.RawMessage
-		History                                  []struct{ Role, Content, ToolName, Kind string }
-		Approval                                 struct{ ID, Tool string }
-		End                                      struct{ Reason string }
+		State, Message, Tool, Content, SessionID, Event string
+		Data                                            json.RawMessage
+		History                                         []struct{ Role, Content, ToolName, Kind string }
+		Approval                                        struct{ ID, Tool string }
+		End                                             struct{ Reason string }
 	}
 	raw string
 }
@@ -94,6 +94,9 @@ func (s *socket) send(frame string) {
 func tell(all []seen) string {
 	var b strings.Builder
 	for _, f := range all {
+		if f.Payload.Event != "" {
+			continue // another frame says the same
+		}
 		switch f.Type {
 		case "text":
 			b.WriteString(f.Payload.Content)

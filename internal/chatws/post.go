@@ -39,7 +39,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 		return h.explain(err)
 	}
 	v.at(conv.Name())
-	s := &stream{h: h, conv: conv, out: w, ctx: r.Context()}
+	s := &stream{h: h, tells: h.restater(), conv: conv, out: w, ctx: r.Context()}
 	if q.Text != "" || q.FileID != "" {
 		ev, err := conv.Send(r.Context(), chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Actor: actor.New(actor.Chat, who).Record(), Trace: obs.ParentOf(r.Header)})
 		if err != nil {
@@ -251,7 +251,7 @@ func (h *Host) follow(w http.ResponseWriter, r *http.Request, who *auth.Principa
 	defer v.leave()
 	v.at(conv.Name())
 	defer h.attend(who, conv)()
-	s := &stream{h: h, conv: conv, out: w, ctx: r.Context(), pos: chat.Position{Seq: at.Seq, Offset: at.Offset}, endless: true}
+	s := &stream{h: h, tells: h.restater(), conv: conv, out: w, ctx: r.Context(), pos: chat.Position{Seq: at.Seq, Offset: at.Offset}, endless: true}
 	return s.run()
 }
 

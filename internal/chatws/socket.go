@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/pace"
+	"github.com/stoahub/stoa/internal/policy"
 )
 
 // What a socket may send besides messages that are taken, wrong frames
@@ -35,9 +37,10 @@ type socket struct {
 	conv *chat.Conversation
 
 	messages, others *pace.Bucket
-	shown            map[string]bool // approvals outside the conversation
-	degraded         string          // the upstreams that the client was told of
-	beat             *time.Timer     // makes the tail look whether the client lives
+	tells            restater
+	shown            map[string]policy.Approval // that the client was told of
+	degraded         string                     // the upstreams that the client was told of
+	beat             *time.Timer                // makes the tail look whether the client lives
 	pings            sync.WaitGroup
 
 	mu    sync.Mutex
@@ -74,15 +77,23 @@ func (s *socket) start(q url.Values) error {
 	if st.Turn != nil {
 		hello.Turn = st.Turn.ID
 	}
-	s.shown = map[string]bool{}
+	s.shown = map[string]policy.Approval{}
 	for _, a := range s.h.desk.Pending(s.who.Name) {
 		if a.Session != s.conv.Name() {
 			continue
 		}
 		hello.Approvals = append(hello.Approvals, a)
-		s.shown[a.ID] = a.Turn == ""
+		s.shown[a.ID] = a
 	}
-	return s.l.send(encode(outgoing{Type: "connection", Payload: hello}))
+	if err := s.l.send(encode(outgoing{Type: "connection", Payload: hello})); err != nil || given {
+		return err // who knows places knows approvals
+	}
+	for i := range hello.Approvals {
+		if err := s.l.send(s.tells.waiting(&hello.Approvals[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whence reads a place from a query.
@@ -166,7 +177,7 @@ func (s *socket) tail(ctx context.Context) {
 			cancel()
 			return
 		}
-		pieces, next, err := pull(wait, s.conv, pos)
+		pieces, next, err := s.tells.pull(wait, s.conv, pos)
 		woken := wait.Err() != nil
 		cancel()
 		if ctx.Err() != nil {
@@ -318,7 +329,26 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 		ack["key"] = q.Key
 	}
 	_ = s.l.send(encode(outgoing{Type: "ack", Payload: ack})) // as above
+	if f := queued(s.conv, ev.Input); f != nil {
+		_ = s.l.send(f) // as above
+	}
 	return nil
+}
+
+// queued tells a client that its message waits for others; nil if it does not.
+func queued(conv *chat.Conversation, in *chat.Input) []byte {
+	if in == nil {
+		return nil
+	}
+	n := conv.Before(in.ID)
+	if n == 0 {
+		return nil
+	}
+	text := "Your message is answered after the one before it."
+	if n > 1 {
+		text = fmt.Sprintf("Your message is answered after the %d before it.", n)
+	}
+	return restated(chat.InputAdded, "", status{State: "processing", Message: text})
 }
 
 // explain is what a client is told of an error. What it is not told is logged.

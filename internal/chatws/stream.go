@@ -19,6 +19,7 @@ type stream struct {
 	ctx  context.Context // of the request
 	pos  chat.Position
 
+	tells   restater
 	input   string // whose turn is told; "" means everything
 	asked   uint64 // the event of that input
 	turn    string // that of input, once it is known
@@ -50,6 +51,9 @@ func (s *stream) run() error {
 		hello.State, hello.Message = stateReconnected, "The conversation goes on."
 	}
 	if s.write("", encode(outgoing{Type: "connection", Payload: hello})) != nil {
+		return nil
+	}
+	if f := queued(s.conv, &chat.Input{ID: s.input}); f != nil && s.write("", f) != nil {
 		return nil
 	}
 	for !s.over() {
@@ -151,7 +155,7 @@ func (s *stream) next() ([]piece, error) {
 	for {
 		wait, cancel := context.WithTimeout(s.ctx, s.h.opts.Heartbeat)
 		stop := context.AfterFunc(s.h.gate.ctx, cancel)
-		pieces, next, err := pull(wait, s.conv, s.pos)
+		pieces, next, err := s.tells.pull(wait, s.conv, s.pos)
 		late := errors.Is(wait.Err(), context.DeadlineExceeded)
 		stop()
 		cancel()

@@ -54,7 +54,7 @@ func parsePlace(text string) (place, error) {
 }
 
 // pull waits for what follows pos and renders it.
-func pull(ctx context.Context, conv *chat.Conversation, pos chat.Position) ([]piece, chat.Position, error) {
+func (r *restater) pull(ctx context.Context, conv *chat.Conversation, pos chat.Position) ([]piece, chat.Position, error) {
 	events, next, err := conv.Next(ctx, pos, pulled)
 	if err != nil {
 		return nil, pos, err
@@ -74,14 +74,14 @@ func pull(ctx context.Context, conv *chat.Conversation, pos chat.Position) ([]pi
 		if i == 0 && e.Seq == pos.Seq+1 {
 			offset = pos.Offset
 		}
-		for _, f := range frames(e, offset) {
+		for _, f := range r.frames(e, offset) {
 			out = append(out, piece{event: e, frame: f})
 		}
 		last := &out[len(out)-1]
 		switch {
 		case !e.Live:
 			last.after, last.known = place{Seq: e.Seq}, true
-			if n := len(out) - 2; n >= 0 && out[n].event == e { // its first half
+			if n := len(out) - 2; n >= 0 && out[n].event == e && e.Type == chat.TurnEnded { // its first half
 				out[n].after, out[n].known = place{e.Seq - 1, len(e.End.Text)}, true
 			}
 		case e.Type == chat.TextPart || e.Type == chat.ReasoningPart:

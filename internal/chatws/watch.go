@@ -65,24 +65,35 @@ func (s *socket) approvals() error {
 		if _, told := s.shown[a.ID]; told {
 			continue
 		}
-		s.shown[a.ID] = true
-		if err := s.l.send(encode(outgoing{Type: string(chat.ApprovalAsked), Call: a.Call, Payload: map[string]policy.Approval{"approval": a}})); err != nil {
+		s.shown[a.ID] = a
+		if err := s.both(s.tells.waiting(&a), outgoing{Type: string(chat.ApprovalAsked), Call: a.Call, Payload: map[string]policy.Approval{"approval": a}}); err != nil {
 			return err
 		}
 	}
-	for id, outside := range s.shown {
+	for id, a := range s.shown {
 		if waiting[id] {
 			continue
 		}
 		delete(s.shown, id)
-		if !outside {
+		if a.Turn != "" {
 			continue
 		}
-		if err := s.l.send(encode(outgoing{Type: string(chat.ApprovalDecided), Payload: map[string]any{"approval": map[string]string{"id": id}}})); err != nil {
+		dec, _ := s.h.desk.Decided(id)
+		told := restated(chat.ApprovalDecided, "", status{State: "complete", Tool: a.Tool, Message: a.Report(&dec)})
+		if err := s.both(told, outgoing{Type: string(chat.ApprovalDecided), Payload: map[string]any{"approval": map[string]string{"id": id}}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// both sends a frame, and before it the one that says the same to clients which
+// do not know its type.
+func (s *socket) both(simple []byte, f outgoing) error {
+	if err := s.l.send(simple); err != nil {
+		return err
+	}
+	return s.l.send(encode(f))
 }
 
 // Degraded is an upstream that does not work.

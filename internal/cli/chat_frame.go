@@ -188,6 +188,9 @@ type happening struct {
 
 // what happened in a frame. A status becomes the call that it is about.
 func (f *frame) happened() (kind string, h happening) {
+	if f.restates() {
+		return "restated", h
+	}
 	if f.Type != "status" {
 		f.read(&h)
 		return f.Type, h
@@ -208,6 +211,19 @@ func (f *frame) happened() (kind string, h happening) {
 	}
 	h.Result = &callResult{Call: f.Call, callStatus: s}
 	return "call.done", h
+}
+
+// restates reports whether a frame says for simpler clients what another one
+// says, too.
+func (f *frame) restates() bool {
+	if f.Seq != 0 || f.Type != "status" && f.Type != "text" {
+		return false
+	}
+	var p struct {
+		Event string `json:"event"`
+	}
+	f.read(&p)
+	return p.Event != ""
 }
 
 type startedCall struct {

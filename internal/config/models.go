@@ -93,7 +93,7 @@ func (m *Models) Secrets() (all []secret.String) {
 	for i := range m.Named {
 		all = append(all, m.Named[i].APIKey)
 		for _, name := range sortedKeys(m.Named[i].Headers) {
-			if secretWord.MatchString(name) {
+			if secret.Named(name) {
 				all = append(all, m.Named[i].Headers[name])
 			}
 		}

@@ -13,7 +13,7 @@ import (
 func (s *Server) Secrets() (all []secret.String) {
 	for _, values := range []map[string]secret.String{s.Env, s.Headers} {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if secretWord.MatchString(name) {
+			if secret.Named(name) {
 				all = append(all, values[name])
 			}
 		}

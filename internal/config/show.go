@@ -171,9 +171,6 @@ func compact(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// secretWord finds names of values that are better not shown.
-var secretWord = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|auth|cred|signature|\bsig\b|bearer|cookie)`)
-
 // maskURL hides the user's part of URLs in s and query values with a name like
 // a secret's.
 func maskURL(s string) string {
@@ -197,7 +194,7 @@ func maskOne(s string) string {
 	return queryValue.ReplaceAllStringFunc(s, func(m string) string {
 		part := queryValue.FindStringSubmatch(m)
 		name, err := url.QueryUnescape(part[2])
-		if err != nil || secretWord.MatchString(name) && !strings.HasPrefix(part[3], "${") {
+		if err != nil || secret.Named(name) && !strings.HasPrefix(part[3], "${") {
 			return part[1] + part[2] + "=" + secret.Dots
 		}
 		return m
@@ -212,15 +209,15 @@ var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]*)(=|: *)(.+)$`)
 // "--token=x", and of assignments.
 func maskFlags(args []string) {
 	for i, a := range args {
-		if m := assignment.FindStringSubmatch(a); m != nil && secretWord.MatchString(m[1]) && !strings.HasPrefix(m[3], "${") {
+		if m := assignment.FindStringSubmatch(a); m != nil && secret.Named(m[1]) && !strings.HasPrefix(m[3], "${") {
 			args[i] = m[1] + m[2] + secret.Dots
 			continue
 		}
-		if !strings.HasPrefix(a, "-") || !secretWord.MatchString(a) {
+		if !strings.HasPrefix(a, "-") || !secret.Named(a) {
 			continue
 		}
 		if name, value, ok := strings.Cut(a, "="); ok {
-			if secretWord.MatchString(name) && !strings.HasPrefix(value, "${") {
+			if secret.Named(name) && !strings.HasPrefix(value, "${") {
 				args[i] = name + "=" + secret.Dots
 			}
 		} else if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && !strings.HasPrefix(args[i+1], "${") {
@@ -233,7 +230,7 @@ func maskJSON(v any) any {
 	switch t := v.(type) {
 	case map[string]any:
 		for k, inner := range t {
-			if _, isText := inner.(string); isText && secretWord.MatchString(k) {
+			if _, isText := inner.(string); isText && secret.Named(k) {
 				t[k] = secret.Dots
 			} else {
 				t[k] = maskJSON(inner)

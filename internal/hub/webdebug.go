@@ -89,15 +89,26 @@ func (h *Hub) webStatus() modules.WebStatus {
 	defer h.web.mu.Unlock()
 	s := modules.WebStatus{Viewers: h.viewers.Len()}
 	if h.web.server == nil {
-		if all := h.Addresses(); len(all) > 0 {
-			s.Console = h.consoleAt(all[0])
-		}
+		s.Console = h.consoleAddress()
 		return s
 	}
 	s.Running, s.Port, s.UptimeMs = true, h.web.port, time.Since(h.web.since).Milliseconds()
 	s.URL = h.consoleAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(h.web.port)))
 	s.Console = s.URL
 	return s
+}
+
+// consoleAddress is where the console is; "" if the hub has no listener.
+func (h *Hub) consoleAddress() string {
+	all := h.Addresses()
+	if len(all) == 0 {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(all[0])
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return h.consoleAt(net.JoinHostPort("127.0.0.1", port)) // nobody can go to 0.0.0.0
+	}
+	return h.consoleAt(all[0])
 }
 
 func (h *Hub) consoleAt(address string) string {

@@ -100,6 +100,18 @@ func (d *Desk) Pending(principal string) []Approval {
 	return out
 }
 
+// Decided returns what was decided about an approval, if that was lately.
+func (d *Desk) Decided(id string) (Decision, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := len(d.ended) - 1; i >= 0; i-- {
+		if d.ended[i].id == id {
+			return d.ended[i].decision, true
+		}
+	}
+	return Decision{}, false
+}
+
 // Changed returns a number that grows with each approval that is asked for or
 // decided, and a channel that is closed when it grows next.
 func (d *Desk) Changed() (uint64, <-chan struct{}) {

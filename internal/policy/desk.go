@@ -23,6 +23,8 @@ type DeskOptions struct {
 	Max        int           // approvals of one principal that wait at once; 64
 	SessionTTL time.Duration // how long a decision for a Session holds if nothing ends that; 24 h
 	Events     *event.Bus    // nil: none
+	// Console is the address of the console, "" if there is none now; optional.
+	Console func() string
 }
 
 // Desk is where people are asked.

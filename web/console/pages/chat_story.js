@@ -22,6 +22,8 @@ export class Story {
 
   /** @param {any} f @param {any} p */
   apply(f, p) {
+    // Said for simpler clients; the frame after it has all of it.
+    if (p?.event && !f.seq) return;
     switch (f.type) {
       case 'text':
       case 'reasoning':
