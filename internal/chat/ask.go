@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,10 @@ type hitch struct {
 	req        llm.Request
 	said       bool // something of the answer came
 	overflowed bool
-	broke      int  // times that it broke off
-	over       bool // the turn ends, by
+	tries      int    // how often the model was asked
+	echo       string // what was said before it broke off, which the model may say again
+	echoed     int    // how much of that it has
+	over       bool   // the turn ends, by
 	end        End
 }
 
@@ -55,6 +58,7 @@ func (t *turn) attempt(ctx context.Context) (stop llm.Stop, err error) {
 	if !t.prepared(ctx) {
 		return "", nil
 	}
+	t.hitch.req.Tried = t.hitch.tries
 	stop, t.hitch.said, err = t.listen(ctx, &t.hitch.req)
 	return stop, err
 }
@@ -76,10 +80,13 @@ func (t *turn) prepared(ctx context.Context) bool {
 func (t *turn) retried(ctx context.Context, err error) bool {
 	h := &t.hitch
 	var le *llm.Error
+	if errors.As(err, &le) {
+		h.tries = max(h.tries+1, le.Attempts)
+	}
 	switch {
 	case ctx.Err() != nil:
 		h.end = t.stopped(ctx)
-	case !errors.As(err, &le):
+	case le == nil:
 		h.end = t.fail(err)
 	case le.Cause == llm.ContextTooLong && !h.overflowed && !h.said:
 		// The provider counts otherwise than we do.
@@ -93,19 +100,90 @@ func (t *turn) retried(ctx context.Context, err error) bool {
 		}
 	case le.Cause == llm.ContextTooLong:
 		h.end = t.tooLong(h.req, le)
-	case h.said && le.Retryable() && h.broke < t.s.RetryAttempts:
-		// No tool of this answer has run: they are called when it is whole.
-		h.broke++
-		if err := t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: h.broke, WaitMS: t.s.RetryDelay.Milliseconds(), Reason: le.Error(), Discard: true}}); err != nil {
-			h.end = t.fail(err)
-			return false
-		}
-		t.wait(ctx, t.s.RetryDelay)
-		return true
+	case le.Retryable() && h.tries <= t.retries() && le.Wait <= longestWait:
+		return t.resay(ctx, le)
 	default:
 		h.end = t.modelFailed(le, h.req)
 	}
 	return false
+}
+
+// longestWait is how long a provider may ask to be left alone.
+const longestWait = time.Minute
+
+// retries is how often the model is asked again for one answer.
+func (t *turn) retries() int {
+	if t.model.Retries != nil {
+		return *t.model.Retries
+	}
+	return t.s.RetryAttempts
+}
+
+// resay waits until the model is asked again for an answer that broke off; those
+// of which nothing came were asked for again by the model itself. No tool of it
+// has run: they are called when it is whole.
+func (t *turn) resay(ctx context.Context, le *llm.Error) bool {
+	h := &t.hitch
+	var only bool
+	h.echo, only = t.b.words()
+	h.echoed = 0
+	wait := cmp.Or(le.Wait, t.model.RetryDelay, t.s.RetryDelay)
+	if err := t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: h.tries + 1, WaitMS: wait.Milliseconds(), Reason: plainReason(le), Discard: !only}}); err != nil {
+		h.end = t.fail(err)
+		return false
+	}
+	t.wait(ctx, wait)
+	return true
+}
+
+// plainReason is why an attempt failed, without how many there were.
+func plainReason(le *llm.Error) string {
+	one := *le
+	one.Attempts, one.Wait = 0, 0
+	return one.Error()
+}
+
+// echo takes in a delta of an answer that the model was asked for again. As long
+// as it says what it has said before, nothing is told: whoever shows it would
+// show it twice. It reports whether that was all of d, of which it takes away
+// what it was.
+func (t *turn) echo(ctx context.Context, d *llm.Delta) (all bool, err error) {
+	h := &t.hitch
+	switch d.Kind {
+	case llm.Text:
+	case llm.Reason, llm.ReasonEnd, llm.CallEnd:
+		return false, t.anew(ctx)
+	default:
+		return false, nil // nothing is said
+	}
+	rest := h.echo[h.echoed:]
+	n := 0
+	for n < len(rest) && n < len(d.Text) && rest[n] == d.Text[n] {
+		n++
+	}
+	switch {
+	case n == len(rest):
+		h.echo, h.echoed = "", 0
+		d.Text = d.Text[n:]
+		return d.Text == "" && d.Opaque == nil, nil
+	case n == len(d.Text) && d.Opaque == nil:
+		h.echoed += n
+		return true, nil
+	}
+	return false, t.anew(ctx)
+}
+
+// anew takes back what was said before an answer broke off: the model says
+// something else now.
+func (t *turn) anew(ctx context.Context) error {
+	h := &t.hitch
+	again := h.echo[:h.echoed]
+	h.echo, h.echoed = "", 0
+	err := t.note(ctx, &Event{Type: ModelRetry, Retry: &Retry{Attempt: h.tries + 1, Reason: "the model answers in other words than before", Discard: true}})
+	if err == nil && again != "" {
+		err = t.b.add(ctx, t.id, TextPart, again, nil)
+	}
+	return err
 }
 
 func (t *turn) note(ctx context.Context, ev *Event) error {
@@ -114,6 +192,8 @@ func (t *turn) note(ctx context.Context, ev *Event) error {
 }
 
 func (t *turn) modelFailed(le *llm.Error, req llm.Request) End {
+	le = new(*le)
+	le.Attempts = t.hitch.tries
 	tokens := t.measure(req).Used
 	t.e.opts.Logger.Warn("a model gave no answer", "session", t.session, "turn", t.id, "model", t.model.Name, "attempts", le.Attempts, "tokens", tokens, "err", le)
 	return End{Reason: ReasonFailed, Text: t.s.Texts.ModelFailed(le.Error()), Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts, Tokens: tokens}
@@ -220,7 +300,7 @@ func trim(messages []llm.Message, n int) []llm.Message {
 func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, said bool, err error) {
 	t.e.crowd.speaking.Add(1)
 	defer t.e.crowd.speaking.Add(-1)
-	var usage llm.Usage
+	var usage, lost llm.Usage
 	index := 0
 	for d, err := range t.model.Stream(ctx, *req) {
 		if err == nil {
@@ -232,25 +312,49 @@ func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, sai
 				usage = d.Usage
 			case llm.Stopped:
 				stop = d.Stop
+			case llm.Retrying:
+				lost = lost.Plus(d.Usage)
+				err = t.take(ctx, d, &index)
 			default:
 				err = t.take(ctx, d, &index)
 			}
 		}
 		if err != nil {
-			t.wasted = t.wasted.Plus(usage)
+			t.wasted = t.wasted.Plus(spent(err, usage.Plus(lost)))
 			return "", said, err
 		}
 	}
+	t.wasted = t.wasted.Plus(lost)
 	if ctx.Err() != nil {
 		return "", said, context.Cause(ctx)
+	}
+	if t.hitch.echo != "" { // it is shorter this time
+		if err := t.anew(ctx); err != nil {
+			return "", said, err
+		}
 	}
 	req.Model = t.model.ID
 	t.e.meter.Learn(*req, usage)
 	return stop, said, t.note(ctx, &Event{Type: AnswerDone, Answer: &Answer{Stop: stop, Usage: usage, Cost: t.model.Price.Cost(usage)}})
 }
 
+// spent is what an answer took that ended in an error: what the error says of all
+// attempts, or else what was told before.
+func spent(err error, told llm.Usage) llm.Usage {
+	var le *llm.Error
+	if errors.As(err, &le) && le.Usage != (llm.Usage{}) {
+		return le.Usage
+	}
+	return told
+}
+
 // take takes in one delta.
 func (t *turn) take(ctx context.Context, d llm.Delta, index *int) error {
+	if t.hitch.echo != "" {
+		if all, err := t.echo(ctx, &d); all || err != nil {
+			return err
+		}
+	}
 	switch d.Kind {
 	case llm.Text:
 		return t.b.add(ctx, t.id, TextPart, d.Text, d.Opaque)

@@ -345,6 +345,26 @@ func (b *book) settle(call string) {
 	}
 }
 
+// words returns what the model has said in the answer that is not whole yet, and
+// whether it is words alone: then the same can be recognised if it comes again.
+func (b *book) words() (text string, only bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.state.answer.Message.Parts {
+		if p.Text == "" || p.Opaque != nil {
+			return "", false
+		}
+		text += p.Text
+	}
+	if len(b.part.text) > 0 {
+		if b.part.kind != TextPart {
+			return "", false
+		}
+		text += string(b.part.text)
+	}
+	return text, true
+}
+
 // now returns the state as it is.
 func (b *book) now() State {
 	b.mu.Lock()

@@ -184,7 +184,11 @@ func (t *turn) sumUp(ctx context.Context, now *State, c *Compaction) error {
 	}
 	text := transcript(now, c.Cut, limit)
 	a, err := llm.Collect(t.model.Stream(ctx, llm.Request{System: sumPrompt, Messages: []llm.Message{llm.Say(llm.User, text)}}))
-	c.Usage, c.Cost = a.Usage, t.model.Price.Cost(a.Usage)
+	c.Usage = a.Usage.Plus(a.Lost)
+	if err != nil {
+		c.Usage = spent(err, c.Usage)
+	}
+	c.Cost = t.model.Price.Cost(c.Usage)
 	text = strings.TrimSpace(a.Message.Text())
 	switch {
 	case ctx.Err() != nil:

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	loopTold = 3 // the same call so often in a row: the model is told
+	loopTold = 3 // the same call with the same result so often in a row: the model is told
 	loopEnds = 5 // so often: the turn ends
 )
 
@@ -26,7 +26,7 @@ type job struct {
 	TurnCall
 	tool    *Tool // nil: there is none, and refusal says why
 	refusal string
-	remark  string // is put after the result
+	kind    string // of the fault for which it could not be made; "" for none
 }
 
 func (j *job) parallel() bool { return j.tool != nil && j.tool.safe() }
@@ -56,7 +56,7 @@ func (t *turn) make(ctx context.Context, calls []TurnCall) (end End, more bool) 
 		jobs = jobs[n:]
 	}
 	if looped {
-		return End{Reason: ReasonLoop, Text: t.sorry(fmt.Sprintf("I stopped because I made the same call %d times in a row without getting on.", loopEnds))}, false
+		return End{Reason: ReasonLoop, Text: t.sorry(fmt.Sprintf("I stopped because I made the same call %d times in a row, and the same came of it each time.", loopEnds))}, false
 	}
 	return End{}, true
 }
@@ -64,24 +64,60 @@ func (t *turn) make(ctx context.Context, calls []TurnCall) (end End, more bool) 
 // plan says what becomes of each call. Those from one on that is made too often
 // are left out.
 func (t *turn) plan(calls []TurnCall) (jobs []*job, looped bool) {
+	last, ahead := t.rut.key, 0 // the call before, and how many of this answer are the same
 	for _, c := range calls {
+		key := signature(&c.Call)
+		if key != last {
+			last, ahead = key, 0
+		}
+		ahead++
+		if t.rut.times(key)+ahead >= loopEnds {
+			return jobs, true
+		}
 		j := &job{TurnCall: c}
 		jobs = append(jobs, j)
-		switch key := signature(&c.Call); {
-		case key != t.same:
-			t.same, t.times = key, 1
-		default:
-			t.times++
-		}
-		if t.times >= loopEnds {
-			return jobs[:len(jobs)-1], true
-		}
-		if t.times == loopTold {
-			j.remark = fmt.Sprintf("You have now made this same call %d times in a row, and its result will not change. Do something else, or tell the user what you have.", loopTold)
-		}
 		t.look(j)
 	}
 	return jobs, false
+}
+
+// rut is a call that is made over and over with nothing new coming of it. The
+// same call with other results each time is no rut: somebody waits for something.
+type rut struct {
+	key     string // the last call, by name and arguments
+	outcome string // what came of it
+	n       int    // how often in a row
+}
+
+// times is how often in a row the same came of a call.
+func (r *rut) times(key string) int {
+	if key != r.key {
+		return 0
+	}
+	return r.n
+}
+
+// note takes in what came of a call.
+func (r *rut) note(j *job, res *Result) {
+	key, outcome := signature(&j.Call), j.outcome(res)
+	if key != r.key || outcome != r.outcome {
+		*r = rut{key: key, outcome: outcome}
+	}
+	r.n++
+}
+
+// outcome is what a result is told apart by from another of the same call. The
+// name under which it is kept is always a new one, and errors of the hub say how
+// long something rests or took.
+func (j *job) outcome(r *Result) string {
+	content := r.Content
+	if r.Saved != "" {
+		content = strings.ReplaceAll(content, r.Saved, "")
+	}
+	if j.kind != "" {
+		content = j.kind
+	}
+	return r.Status + "\x00" + content
 }
 
 func signature(c *Call) string {
@@ -189,11 +225,13 @@ func (t *turn) result(ctx context.Context, j *job, r *Result) error {
 	if r.IsError {
 		r.Text = t.s.Texts.ToolFailed(r.Name, shorten(r.Content, 500))
 	}
-	t.b.mu.Lock()
-	t.failed = r.Text // under mu, since calls may run beside each other
+	t.b.mu.Lock() // since calls may run beside each other
+	t.failed = r.Text
+	t.rut.note(j, r)
+	stuck := t.rut.n == loopTold
 	t.b.mu.Unlock()
-	if j.remark != "" {
-		r.Content += "\n\n" + j.remark
+	if stuck {
+		r.Content += fmt.Sprintf("\n\nYou have now made this same call %d times in a row, and the same came of it each time. Do something else, or tell the user what you have.", loopTold)
 	}
 	return t.note(ctx, &Event{Type: CallDone, Result: r})
 }

@@ -27,6 +27,9 @@ type Model struct {
 	SystemPrompt  string    // where neither the agent nor the chat has one
 	MaxTokenCount int       // what it may have before it; 0: not known
 	Price         llm.Price // the zero value: no cost is told
+
+	Retries    *int          // after the first attempt; nil: as Settings say
+	RetryDelay time.Duration // 0: as Settings say
 }
 
 // Options are what an Engine works with. Face and Models are needed; the rest

@@ -140,9 +140,10 @@ type Answer struct {
 	Cost  float64   `json:"cost,omitempty"`
 }
 
-// Retry says that the model is asked again.
+// Retry says that the model is asked again. If the answer then begins with what
+// was said already, that is not said again; else another Retry says Discard.
 type Retry struct {
-	Attempt int    `json:"attempt"`
+	Attempt int    `json:"attempt"` // the number of the attempt that begins; the first was 1
 	WaitMS  int64  `json:"waitMs"`
 	Reason  string `json:"reason"`
 	Discard bool   `json:"discard,omitempty"` // what the model has said in this answer is void

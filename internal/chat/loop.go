@@ -165,8 +165,7 @@ type turn struct {
 	tools  *toolset
 	begun  time.Time
 
-	same     string    // the last call, by name and arguments
-	times    int       // how often it was made in a row
+	rut      rut
 	failed   string    // what was last told of a tool that failed
 	compacts int       // compactions without progress, one after the other
 	tight    bool      // the conversation leaves the tools less room than they have otherwise

@@ -3,6 +3,9 @@ package chat
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,14 +62,14 @@ func TestLoop(t *testing.T) {
 			`call srv:echo {"text":"a"}`, `answer calls`, `call.started srv__echo {"text":"a"}`, `call.done ok "a"`, `text "ok"`, `answer done`, `turn.ended done`}},
 		{name: "a call that cannot be read", answers: []answer{malformed("srv__echo", "{oops"), malformed("", "{oops"), says("ok")}, want: []string{
 			`call srv__echo {}`, `answer calls`, `call.done refused "The arguments of srv__echo could not be read: they have to be one JSON object."`,
-			`call  {}`, `answer calls`, `call.done refused "The call could not be read. Write one JSON object with the name of a tool and its arguments, closed properly. Tools are: srv__echo, srv__fail, srv__wipe, srv__wait."`,
+			`call  {}`, `answer calls`, `call.done refused "The call could not be read. Write one JSON object with the name of a tool and its arguments, closed properly. Tools are: srv__echo, srv__fail, srv__wipe, srv__wait, srv__clock."`,
 			`text "ok"`, `answer done`, `turn.ended done`}},
 		{name: "a tool that cannot be reached", answers: []answer{says("", "srv__fail"), says("too bad")}, calls: "srv__fail", want: []string{
 			`call srv__fail {}`, `answer calls`, `call.started srv__fail {}`, "call.done failed \"srv: nobody is there. See `stoa servers` for its state and last error output.\"", `text "too bad"`, `answer done`, `turn.ended done`}},
 		{name: "the same call over and over", answers: []answer{same}, calls: "srv__echo srv__echo srv__echo srv__echo", text: "same call 5 times", want: []string{
 			`call srv__echo {"text":"x"}`, `answer calls`, `call.started srv__echo {"text":"x"}`, `call.done ok "x"`,
 			`call srv__echo {"text":"x"}`, `answer calls`, `call.started srv__echo {"text":"x"}`, `call.done ok "x"`,
-			`call srv__echo {"text":"x"}`, `answer calls`, `call.started srv__echo {"text":"x"}`, `call.done ok "x\n\nYou have now made this same call 3 times in a row, and its result will not change. Do something else, or tell the user what you have."`,
+			`call srv__echo {"text":"x"}`, `answer calls`, `call.started srv__echo {"text":"x"}`, `call.done ok "x\n\nYou have now made this same call 3 times in a row, and the same came of it each time. Do something else, or tell the user what you have."`,
 			`call srv__echo {"text":"x"}`, `answer calls`, `call.started srv__echo {"text":"x"}`, `call.done ok "x"`,
 			`call srv__echo {"text":"x"}`, `answer calls`, `call.done cancelled "not called: the turn ended before"`, `turn.ended loop`}},
 		{name: "too many steps", answers: []answer{says("", `srv__echo {"text":"1"}`), says("", "srv__fail"), says("", `srv__echo {"text":"2"}`)}, set: Settings{MaxSteps: 2}, calls: "srv__echo srv__fail",
@@ -75,9 +78,20 @@ func TestLoop(t *testing.T) {
 				`call srv__fail {}`, `answer calls`, `call.started srv__fail {}`, "call.done failed \"srv: nobody is there. See `stoa servers` for its state and last error output.\"", `turn.ended steps`}},
 		{name: "a model that gives no answer", answers: []answer{breaks("", llm.Overloaded)}, text: "the provider is overloaded or out of order", want: []string{`turn.ended failed overloaded`}},
 		{name: "an answer that breaks off", answers: []answer{breaks("I wi", llm.Network), says("I will", `srv__echo {"text":"1"}`), breaks("He", llm.Network), says("Here")}, calls: "srv__echo", want: []string{
-			`text "I wi"`, `retry discard`, `text "I will"`, `call srv__echo {"text":"1"}`, `answer calls`, `call.started srv__echo {"text":"1"}`, `call.done ok "1"`,
-			`text "He"`, `retry discard`, `text "Here"`, `answer done`, `turn.ended done`}},
-		{name: "one that breaks off for good", answers: []answer{breaks("I wi", llm.Network)}, text: "could not be reached or broke off", want: []string{`text "I wi"`, `retry discard`, `text "I wi"`, `turn.ended failed network`}},
+			`text "I wi"`, `retry 2`, `text "ll"`, `call srv__echo {"text":"1"}`, `answer calls`, `call.started srv__echo {"text":"1"}`, `call.done ok "1"`,
+			`text "He"`, `retry 2`, `text "re"`, `answer done`, `turn.ended done`}},
+		{name: "one that begins in other words", answers: []answer{breaks("I will", llm.Network), breaks("I wish", llm.Network), says("I wi")}, want: []string{
+			`text "I will"`, `retry 2`, `retry 2 discard`, `text "I wish"`, `retry 3`, `retry 3 discard`, `text "I wi"`, `answer done`, `turn.ended done`}},
+		{name: "one that calls a tool this time", answers: []answer{breaks("I will", llm.Network), says("", `srv__echo {"text":"1"}`), says("ok")}, calls: "srv__echo", want: []string{
+			`text "I will"`, `retry 2`, `retry 2 discard`, `call srv__echo {"text":"1"}`, `answer calls`, `call.started srv__echo {"text":"1"}`, `call.done ok "1"`, `text "ok"`, `answer done`, `turn.ended done`}},
+		{name: "one that breaks off for good", answers: []answer{breaks("I wi", llm.Network)}, text: "tried 4 times", want: []string{
+			`text "I wi"`, `retry 2`, `retry 3`, `retry 4`, `turn.ended failed network`}},
+		{name: "as often as is wanted", answers: []answer{breaks("I wi", llm.Network)}, set: Settings{RetryAttempts: 1}, text: "tried 2 times", want: []string{
+			`text "I wi"`, `retry 2`, `turn.ended failed network`}},
+		{name: "and not at all", answers: []answer{breaks("I wi", llm.Network)}, set: Settings{RetryAttempts: -1}, text: "broke off", want: []string{
+			`text "I wi"`, `turn.ended failed network`}},
+		{name: "a call whose results differ", answers: append(slices.Repeat([]answer{says("", `srv__clock`)}, 8), says("done")), calls: strings.TrimSpace(strings.Repeat("srv__clock ", 8)),
+			want: append(ticks(8), `text "done"`, `answer done`, `turn.ended done`)},
 		{name: "a rule that denies", answers: []answer{says("", `srv__echo {"text":"x"}`), says("ok")}, rule: policy.Rule{Tools: []string{"srv"}, Args: map[string]policy.Cond{"text": {Is: json.RawMessage(`"x"`)}}, Action: policy.Deny, Reason: "nobody may"}, want: []string{
 			`call srv__echo {"text":"x"}`, `answer calls`, `call.done denied "srv__echo was not called: the policy does not allow this call: nobody may."`, `text "ok"`, `answer done`, `turn.ended done`}},
 		{name: "a tool that is not offered", answers: []answer{says("", "srv__echo"), says("ok")}, rule: policy.Rule{Tools: []string{"srv:[^f]*"}, Action: policy.Deny}, want: []string{
@@ -89,6 +103,11 @@ func TestLoop(t *testing.T) {
 				rules.Rules = []policy.Rule{c.rule}
 			}
 			s := newStage(t, staged{model: &spoken{answers: c.answers}, settings: c.set, rules: rules})
+			n := 0
+			s.shop.add("srv__clock", `{"destructiveHint":false}`, func(context.Context, *mcp.Request, json.RawMessage) (string, error) {
+				n++
+				return strconv.Itoa(n), nil
+			})
 			conv := s.open("one")
 			s.send(conv, "go")
 			s.turns(conv, 1)
@@ -111,6 +130,14 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// ticks is what a call tells that says something new each time.
+func ticks(n int) (out []string) {
+	for i := range n {
+		out = append(out, `call srv__clock {}`, `answer calls`, `call.started srv__clock {}`, fmt.Sprintf("call.done ok \"%d\"", i+1))
+	}
+	return out
+}
+
 func malformed(name, text string) answer {
 	return func(_ context.Context, _ llm.Request, say func(llm.Delta) bool) error {
 		_ = say(llm.Delta{Kind: llm.CallEnd, Call: llm.ToolCall{ID: "call_0", Name: name, Args: json.RawMessage("{}"), Malformed: text}}) && say(llm.Delta{Kind: llm.Stopped, Stop: llm.Calls})
@@ -124,7 +151,9 @@ func line(ev Event) string {
 	fields := strings.SplitN(text, " ", 4)
 	switch {
 	case ev.Retry != nil && ev.Retry.Discard:
-		return "retry discard"
+		return fmt.Sprintf("retry %d discard", ev.Retry.Attempt)
+	case ev.Retry != nil:
+		return fmt.Sprintf("retry %d", ev.Retry.Attempt)
 	case ev.Call != nil || ev.Result != nil || ev.Decision != nil || ev.Approval != nil:
 		return fields[1] + " " + fields[3]
 	}

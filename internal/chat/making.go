@@ -42,6 +42,7 @@ func (m *making) make(ctx context.Context) (*Result, error) {
 		return nil, m.failed
 	case err != nil:
 		f := fault.Of(err)
+		m.job.kind = f.Kind.String()
 		text := f.Text()
 		if f.Advice() != "" {
 			text += ". " + f.Advice()

@@ -19,7 +19,7 @@ type Settings struct {
 	Temperature  *float64
 
 	MaxHistory    int           // messages that the model is shown; 0: all
-	RetryAttempts int           // when an answer broke off; 0: 1, below 0: none
+	RetryAttempts int           // after the first, for one answer; 0: 3, below 0: none
 	RetryDelay    time.Duration // 0: 1 s
 	MaxTokenCount int           // 0: the model's own
 	// Summarize is from how many tokens on old messages are summed up by the
@@ -84,7 +84,7 @@ func (s *Settings) defaults() {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&s.RetryAttempts, 1}, {&s.RetainNewest, 10}, {&s.MaxSteps, 25}, {&s.Parallel, 5}, {&s.Queue, 8}, {&s.ResultBytes, 128 << 10}, {&s.InputBytes, 1 << 20}} {
+	}{{&s.RetryAttempts, 3}, {&s.RetainNewest, 10}, {&s.MaxSteps, 25}, {&s.Parallel, 5}, {&s.Queue, 8}, {&s.ResultBytes, 128 << 10}, {&s.InputBytes, 1 << 20}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

@@ -75,11 +75,14 @@ func takes(req llm.Request) int { return new(llm.Meter).Estimate(req) }
 
 // breaks is an answer that ends in an error after some text.
 func breaks(text string, cause llm.Cause) answer {
-	return func(_ context.Context, _ llm.Request, say func(llm.Delta) bool) error {
-		if text != "" && !say(llm.Delta{Kind: llm.Text, Text: text}) {
+	return func(_ context.Context, req llm.Request, say func(llm.Delta) bool) error {
+		attempts := req.Tried + 1
+		if text == "" {
+			attempts = 4 // it was tried as often as may be
+		} else if !say(llm.Delta{Kind: llm.Text, Text: text}) {
 			return nil
 		}
-		return &llm.Error{Cause: cause, Provider: "spoken", Attempts: 4}
+		return &llm.Error{Cause: cause, Provider: "spoken", Attempts: attempts, Usage: llm.Usage{Input: 5, Output: 1}}
 	}
 }
 

@@ -107,7 +107,7 @@ func (h *Hub) chatModel(name string) (chat.Model, error) {
 	if err != nil {
 		return chat.Model{}, err
 	}
-	return chat.Model{Model: h.spanned(m), Name: m.Name, ID: m.ID, MaxTokenCount: m.MaxTokenCount, Price: m.Price}, nil
+	return chat.Model{Model: h.spanned(m), Name: m.Name, ID: m.ID, MaxTokenCount: m.MaxTokenCount, Price: m.Price, Retries: m.Retries, RetryDelay: m.RetryDelay}, nil
 }
 
 // Model tells a person which model conversations are held with.
@@ -155,10 +155,8 @@ func chatSettings(cfg *config.Config, set *models.Set) chat.Settings {
 		MaxHistory: c.MaxHistoryLength, RetryDelay: c.RetryDelay, MaxTokenCount: c.MaxTokenCount, RetainNewest: c.RetainNewestMessages,
 		MaxSteps: c.MaxSteps, Parallel: c.Parallel, Queue: c.Queue, Texts: chat.Texts(c.Texts),
 	}
-	// A model asks its provider again by itself; this is of answers that broke
-	// off, for which once is enough.
-	if c.RetryAttempts == 0 {
-		s.RetryAttempts = -1
+	if s.RetryAttempts = c.RetryAttempts; c.RetryAttempts == 0 {
+		s.RetryAttempts = -1 // its word for none
 	}
 	if c.SummarizationThreshold != nil {
 		s.Summarize = *c.SummarizationThreshold

@@ -130,6 +130,7 @@ type Request struct {
 	ToolName    string   // with Always: this tool
 	Temperature *float64 // nil: Options.Temperature
 	MaxTokens   int      // of the answer; 0: Options.MaxTokens
+	Tried       int      // attempts that were made before for the same answer; they count
 }
 
 // Options configure a model of any provider. The zero value of each field is

@@ -67,6 +67,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 		}
 		m.client.Stream(ctx, exchange.Ask{
 			Model:  req.Model,
+			Tried:  req.Tried,
 			URL:    strings.TrimSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1") + "/v1/messages",
 			Header: http.Header{"X-Api-Key": {m.o.APIKey.Reveal()}, "Anthropic-Version": {version}},
 			Body:   func(*llm.Error) ([]byte, error) { return json.Marshal(body) },

@@ -45,6 +45,7 @@ type Emit func(llm.Delta) error
 // Ask is what is asked, and how the answer is read.
 type Ask struct {
 	Model  string
+	Tried  int    // attempts that were made before
 	Method string // empty: POST
 	URL    string
 	Header http.Header
@@ -71,7 +72,7 @@ const maxErrorBody = 64 << 10
 
 // Stream asks until there is an answer, and hands it to yield.
 func (c *Client) Stream(ctx context.Context, ask Ask, yield func(llm.Delta, error) bool) {
-	t := tries{yield: yield}
+	t := tries{yield: yield, n: ask.Tried}
 	for c.begin(ctx, &ask, &t) {
 		used, err := c.once(ctx, ask, t.last, t.emit)
 		if err == nil || errors.Is(err, errGone) || !c.again(ctx, &ask, &t, used, err) {

@@ -66,6 +66,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 		}
 		m.client.Stream(ctx, exchange.Ask{
 			Model:  req.Model,
+			Tried:  req.Tried,
 			URL:    strings.TrimRight(m.o.BaseURL, "/") + "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(req.Model, "models/")) + ":streamGenerateContent?alt=sse",
 			Header: http.Header{"X-Goog-Api-Key": {m.o.APIKey.Reveal()}},
 			Body: func(last *llm.Error) ([]byte, error) {

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/llm"
@@ -37,6 +38,9 @@ type Model struct {
 	Price         llm.Price
 	Priced        bool   // Price is known
 	Missing       string // what has to be set before it can answer; "" if nothing
+
+	Retries    *int          // how often it is asked again; nil: as the chat says
+	RetryDelay time.Duration // 0: as the chat says
 }
 
 // String is the model as a person is told of it.
@@ -172,7 +176,7 @@ func (s *Set) Tell(name string) string {
 // build makes one model.
 func build(m config.Model, cfg *config.Config, o Options) (*Model, error) {
 	own := given(&m, &cfg.Models.Given)
-	out := &Model{Name: m.Name, Provider: m.Provider, ID: m.Model, SystemPrompt: m.SystemPrompt, MaxTokenCount: window(&m, cfg, own)}
+	out := &Model{Name: m.Name, Provider: m.Provider, ID: m.Model, SystemPrompt: m.SystemPrompt, MaxTokenCount: window(&m, cfg, own), Retries: m.MaxRetries, RetryDelay: m.RetryDelay}
 	opts := options(&m, cfg, o)
 	opts.MaxTokenCount = out.MaxTokenCount
 	var err error

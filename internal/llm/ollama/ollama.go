@@ -180,6 +180,7 @@ func (d direct) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 		}
 		m.client.Stream(ctx, exchange.Ask{
 			Model:  req.Model,
+			Tried:  req.Tried,
 			URL:    m.o.BaseURL + "/api/chat",
 			Header: m.header(),
 			Body:   func(*llm.Error) ([]byte, error) { return json.Marshal(body) },

@@ -73,6 +73,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta
 		}
 		m.client.Stream(ctx, exchange.Ask{
 			Model:  req.Model,
+			Tried:  req.Tried,
 			URL:    strings.TrimRight(m.o.BaseURL, "/") + "/chat/completions",
 			Header: header,
 			Body:   func(*llm.Error) ([]byte, error) { return json.Marshal(body) },
