@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/ailumina"
@@ -108,15 +109,23 @@ func (a *Agent) chat(ctx context.Context, req *mcp.Request) ([]byte, error) {
 // agents which ask each other in a circle come to an end.
 const metaChain = "stoa/chain"
 
-// chained is the header of a handshake with the chain that a request came with.
+// carried are the headers of a handshake by which an agent knows what a member of
+// a request's _meta says.
+var carried = map[string]string{metaChain: ailumina.HeaderChain, "traceparent": "Traceparent", "tracestate": "Tracestate"}
+
+// chained is the header of a handshake with the chain and the trace that a
+// request came with.
 func chained(h http.Header, req *mcp.Request) http.Header {
 	for _, f := range req.Meta {
-		if text, ok := wire.String(f.Value); ok && string(f.Name) == metaChain {
-			if h = h.Clone(); h == nil {
-				h = http.Header{}
-			}
-			h.Set(ailumina.HeaderChain, text)
+		name := carried[string(f.Name)]
+		text, ok := wire.String(f.Value)
+		if name == "" || !ok || strings.ContainsAny(text, "\r\n") {
+			continue
 		}
+		if h = h.Clone(); h == nil {
+			h = http.Header{}
+		}
+		h.Set(name, text)
 	}
 	return h
 }

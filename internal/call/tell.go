@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -46,14 +47,15 @@ func (d *Door) tell(ctx context.Context, level slog.Level, c *Call, tool, kind s
 }
 
 // Attrs are the log attributes that say which request a line is about: its
-// session, its id, and, where the client sent a traceparent, what it is part of.
+// session, its id, and what it is part of: the turn that made it, or what the
+// client said by a traceparent.
 func Attrs(r *mcp.Request) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 10)
 	switch {
 	case r.Session != "":
-		attrs = append(attrs, slog.String(obs.KeySession, shortened(r.Session)))
+		attrs = append(attrs, slog.String(obs.KeySession, obs.Short(r.Session)))
 	case r.Client != nil && r.Client.Connection != "":
-		attrs = append(attrs, slog.String(obs.KeySession, shortened(r.Client.Connection)))
+		attrs = append(attrs, slog.String(obs.KeySession, obs.Short(r.Client.Connection)))
 	}
 	if r.ID != nil {
 		id, ok := wire.String(r.ID)
@@ -62,20 +64,14 @@ func Attrs(r *mcp.Request) []slog.Attr {
 		}
 		attrs = append(attrs, slog.String(obs.KeyRequest, id))
 	}
-	if trace, parent, ok := origin(r); ok {
-		attrs = append(attrs, slog.String(obs.KeyParent, parent), slog.String(obs.KeyCorrelation, trace))
+	trace, parent, ok := origin(r)
+	if r.Turn != "" {
+		parent, ok = r.Turn, true
+	}
+	if ok {
+		attrs = append(attrs, slog.String(obs.KeyParent, parent), slog.String(obs.KeyCorrelation, cmp.Or(r.Correlation, trace)))
 	}
 	return attrs
-}
-
-// shortened tells sessions and connections apart without telling what would let
-// another use one.
-func shortened(name string) string {
-	const enough = 13 // "pipe-" and eight more
-	if len(name) <= enough {
-		return name
-	}
-	return strings.ToValidUTF8(name[:enough], "") + "…"
 }
 
 // origin reads the traceparent of a request: version, trace, parent and flags,

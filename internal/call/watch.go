@@ -17,6 +17,7 @@ import (
 // record fills in what all records of a call have: what it is and which values
 // it used, but nothing of what passes.
 func record(r *event.Record, c *Call, t *toolCall) {
+	r.Run = c.Req.Turn
 	r.Call, r.Principal, r.Upstream, r.Agent, r.Method = t.call, c.Req.Client.Actor.Name(), c.Upstream.Name(), modelOf(c.Req.Client), c.Req.Method
 	if n := len(t.above); n > 0 {
 		r.Parent = t.above[n-1]

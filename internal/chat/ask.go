@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // lost is what the model is told of a call whose result is not known.
@@ -188,6 +189,9 @@ func (t *turn) anew(ctx context.Context) error {
 
 func (t *turn) note(ctx context.Context, ev *Event) error {
 	ev.Turn = t.id
+	if ev.Type == ModelRetry {
+		t.logRetry(ev.Retry)
+	}
 	return t.b.record(ctx, ev)
 }
 
@@ -195,7 +199,7 @@ func (t *turn) modelFailed(le *llm.Error, req llm.Request) End {
 	le = new(*le)
 	le.Attempts = t.hitch.tries
 	tokens := t.measure(req).Used
-	t.e.opts.Logger.Warn("a model gave no answer", "session", t.session, "turn", t.id, "model", t.model.Name, "attempts", le.Attempts, "tokens", tokens, "err", le)
+	t.log.Warn("a model gave no answer", obs.KeyAction, "model", obs.KeyModel, t.model.Name, "attempts", le.Attempts, "estimatedTokens", tokens, obs.KeyErr, le)
 	return End{Reason: ReasonFailed, Text: t.s.Texts.ModelFailed(le.Error()), Error: le.Error(), Kind: string(le.Cause), Attempts: le.Attempts, Tokens: tokens}
 }
 
@@ -230,6 +234,7 @@ func (t *turn) request(ctx context.Context) (req llm.Request, end End, ok bool) 
 		now := t.b.now()
 		req = t.compose(&now)
 		used := t.measure(req)
+		t.measured = used.Used
 		if !t.over(used.Used) {
 			t.compacts = 0
 			if err := t.settled(ctx, &now, &used); err != nil {
@@ -301,7 +306,8 @@ func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, sai
 	t.e.crowd.speaking.Add(1)
 	defer t.e.crowd.speaking.Add(-1)
 	var usage, lost llm.Usage
-	index := 0
+	index, begun, attempt := 0, time.Now(), req.Tried+1
+	t.logAsked(req)
 	for d, err := range t.model.Stream(ctx, *req) {
 		if err == nil {
 			if d.Kind == llm.Text || d.Kind == llm.Reason || d.Kind == llm.ReasonEnd || d.Kind == llm.CallEnd {
@@ -313,7 +319,7 @@ func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, sai
 			case llm.Stopped:
 				stop = d.Stop
 			case llm.Retrying:
-				lost = lost.Plus(d.Usage)
+				lost, attempt = lost.Plus(d.Usage), d.Attempt
 				err = t.take(ctx, d, &index)
 			default:
 				err = t.take(ctx, d, &index)
@@ -321,10 +327,12 @@ func (t *turn) listen(ctx context.Context, req *llm.Request) (stop llm.Stop, sai
 		}
 		if err != nil {
 			t.wasted = t.wasted.Plus(spent(err, usage.Plus(lost)))
+			t.logAnswered(begun, attempt, usage, "", err)
 			return "", said, err
 		}
 	}
 	t.wasted = t.wasted.Plus(lost)
+	t.logAnswered(begun, attempt, usage, stop, context.Cause(ctx))
 	if ctx.Err() != nil {
 		return "", said, context.Cause(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -197,7 +198,7 @@ func (b *book) name(ev *Event) {
 func (b *book) show(ev *Event, place uint64) {
 	b.mu.Lock()
 	if err := b.state.Apply(ev); err != nil {
-		b.log.Error("an event of a conversation cannot be used", "session", b.id, "seq", ev.Seq, "err", err) // append numbers them, so it does not happen
+		b.log.Error("an event of a conversation cannot be used", obs.KeySession, obs.Short(b.id), "seq", ev.Seq, "err", err) // append numbers them, so it does not happen
 	}
 	b.place = place
 	b.ring.add(*ev, place)
@@ -293,7 +294,7 @@ func (b *book) late(ctx context.Context) {
 		}
 	}
 	if err := b.flush(ctx); err != nil && b.over == nil {
-		b.log.Warn("text of a conversation could not be kept yet", "session", b.id, "err", err)
+		b.log.Warn("text of a conversation could not be kept yet", obs.KeySession, obs.Short(b.id), "err", err)
 		b.timer.Reset(b.every)
 	}
 }

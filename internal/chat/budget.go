@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/llm"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // Before every request it is estimated how many tokens it takes. Where these
@@ -194,7 +195,7 @@ func (t *turn) sumUp(ctx context.Context, now *State, c *Compaction) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil || text == "":
-		t.e.opts.Logger.Warn("a conversation could not be summed up", "session", t.session, "model", t.model.Name, "err", err)
+		t.log.Warn("a conversation could not be summed up", obs.KeyAction, "model", obs.KeyModel, t.model.Name, obs.KeyErr, err)
 		return nil
 	}
 	most := maxSummary

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -188,7 +189,7 @@ func (t *turn) beside(ctx context.Context, j *job) (err error) {
 func (t *turn) caught(err *error) {
 	if p := recover(); p != nil {
 		f := fault.New(fault.Internal, "chat", "the call stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		t.e.opts.Logger.Error("a call of a turn stumbled", "session", t.session, "err", f.Err)
+		t.e.opts.Logger.Error("a call of a turn stumbled", obs.KeySession, obs.Short(t.session), obs.KeyTurn, t.id, obs.KeyCorrelation, t.input.Correlation, obs.KeyErr, f.Err)
 		*err = f
 	}
 }
@@ -233,6 +234,7 @@ func (t *turn) result(ctx context.Context, j *job, r *Result) error {
 	if stuck {
 		r.Content += fmt.Sprintf("\n\nYou have now made this same call %d times in a row, and the same came of it each time. Do something else, or tell the user what you have.", loopTold)
 	}
+	t.logResult(r)
 	return t.note(ctx, &Event{Type: CallDone, Result: r})
 }
 

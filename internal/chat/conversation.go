@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 )
 
@@ -56,6 +58,9 @@ func (c *Conversation) Name() string {
 	defer c.e.mu.Unlock()
 	return c.name
 }
+
+// short tells the conversation from others in the log.
+func (c *Conversation) short() string { return obs.Short(cmp.Or(c.Name(), c.id)) }
 
 func (c *Conversation) owner() (*auth.Principal, string) {
 	c.e.mu.Lock()
@@ -247,6 +252,9 @@ func (c *Conversation) admit(ctx context.Context, in *Input, s *Settings) error 
 		return err
 	}
 	in.ID, in.Agent, in.Principal, in.Session = "", a.Name, who.Name, name
+	if in.Correlation == "" {
+		in.Correlation = obs.Correlation(in.Trace)
+	}
 	if in.Actor == nil || in.Actor.Principal != who.Name {
 		in.Actor = actor.New(actor.Chat, who).Record()
 	}

@@ -147,7 +147,7 @@ func (e *Engine) Resume() {
 	e.mu.Unlock()
 	for _, c := range busy {
 		if err := c.resume(e.ctx); err != nil {
-			e.opts.Logger.Warn("a conversation could not be taken up again", "session", c.id, "err", err)
+			e.opts.Logger.Warn("a conversation could not be taken up again", obs.KeySession, c.short(), obs.KeyErr, err)
 		}
 	}
 }

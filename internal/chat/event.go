@@ -79,6 +79,8 @@ type Input struct {
 	Actor   *actor.Record `json:"actor,omitempty"`
 	Session string        `json:"session,omitempty"`
 	Trace   obs.Parent    `json:"trace,omitzero"` // what it is part of
+	// Correlation is what all lines of the log have that come of it.
+	Correlation string `json:"correlation,omitempty"`
 }
 
 // Start is what a turn begins with.

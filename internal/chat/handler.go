@@ -81,7 +81,7 @@ func (h *handler) chat(ctx context.Context, req *mcp.Request) (text string, isEr
 		return err.Error(), true, nil
 	}
 	done := 0
-	text, err = h.engine.Ask(ctx, Asker{By: req.Client.Actor, Session: req.Session, Chain: metaText(req, metaChain), Trace: obs.Parent{Traceparent: metaText(req, "traceparent"), Tracestate: metaText(req, "tracestate")}}, h.name, q, func(e ailumina.Event) {
+	text, err = h.engine.Ask(ctx, Asker{By: req.Client.Actor, Session: req.Session, Chain: metaText(req, metaChain), Trace: obs.Parent{Traceparent: metaText(req, "traceparent"), Tracestate: metaText(req, "tracestate")}, Correlation: req.Correlation}, h.name, q, func(e ailumina.Event) {
 		if req.Token == nil {
 			if e.Notice { // whoever waits without asking how far it is should know why
 				req.Tell(0, strings.Trim(e.Text, "\n[]"))

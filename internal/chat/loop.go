@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -48,7 +49,7 @@ func (c *Conversation) arm() context.Context {
 func (c *Conversation) guarded(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.e.opts.Logger.Error("a conversation stumbled", "session", c.id, "err", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			c.e.opts.Logger.Error("a conversation stumbled", obs.KeySession, c.short(), obs.KeyErr, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if c.cancel != nil {
@@ -64,7 +65,7 @@ func (c *Conversation) guarded(ctx context.Context) {
 func (c *Conversation) loop(ctx context.Context) {
 	b, err := c.take(ctx)
 	if err != nil {
-		c.e.opts.Logger.Error("a conversation cannot be answered", "session", c.id, "err", err)
+		c.e.opts.Logger.Error("a conversation cannot be answered", obs.KeySession, c.short(), obs.KeyErr, err)
 		c.mu.Lock()
 		c.cancel(nil)
 		c.looped, c.cancel = false, nil
@@ -156,6 +157,7 @@ type turn struct {
 	chain   string       // of the call that the turn comes of; empty for none
 	trace   obs.Parent   // what its calls are part of
 	started func(string) // told the name of the turn; may be nil
+	log     *slog.Logger // of the turn; nil for one that is never run
 
 	id     string
 	agent  Agent
@@ -170,24 +172,28 @@ type turn struct {
 	compacts int       // compactions without progress, one after the other
 	tight    bool      // the conversation leaves the tools less room than they have otherwise
 	wasted   llm.Usage // on answers that broke off
+	measured int       // how many tokens the request takes, about
 	hitch    hitch     // with the answer that is waited for
 }
 
 // run runs the turn from its start to its end.
 func (t *turn) run(ctx context.Context) End {
 	t.begun = time.Now()
+	t.openLog()
 	if err := t.start(ctx); errors.Is(err, errDropped) {
 		return End{Reason: ReasonAborted}
 	} else if err != nil {
-		t.e.opts.Logger.Error("a turn could not be begun", "session", t.session, "err", err)
+		t.log.Error("a turn could not be begun", obs.KeyErr, err)
 		end := t.fail(err)
 		t.wait(ctx, time.Second) // the store may be back by then
 		return end
 	}
-	ctx, span := t.e.opts.Tracer.Start(ctx, "turn", t.input.Trace, "stoa.turn", t.id, "stoa.session", t.session, "stoa.agent", t.agent.Name, "gen_ai.request.model", t.model.Name)
+	ctx, span := t.e.opts.Tracer.Start(ctx, "turn", t.input.Trace, "stoa.turn", t.id, "stoa.session", t.session, "stoa.correlation", t.input.Correlation, "stoa.agent", t.agent.Name, "gen_ai.request.model", t.model.Name)
 	if t.trace = t.input.Trace; span != nil {
 		t.trace = span.Parent()
 	}
+	t.openLog(obs.KeyTurn, t.id)
+	t.logStart()
 	t.e.tell(t, event.TurnStarted, nil)
 	end := t.guarded(ctx)
 	why := ""
@@ -196,6 +202,7 @@ func (t *turn) run(ctx context.Context) End {
 	}
 	span.End(why, "stoa.reason", end.Reason)
 	t.close(ctx, &end)
+	t.logEnd(&end)
 	return end
 }
 
@@ -237,7 +244,7 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fault.New(fault.Internal, "chat", "the turn stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-			t.e.opts.Logger.Error("a turn stumbled", "session", t.session, "err", err.Err)
+			t.log.Error("a turn stumbled", obs.KeyErr, err.Err)
 			end = t.fail(err)
 		}
 	}()
@@ -316,7 +323,7 @@ func (t *turn) close(ctx context.Context, end *End) {
 		if err == nil || errors.Is(err, errTaken) || errors.Is(err, ErrEnded) || errors.Is(err, ErrClosed) {
 			break
 		}
-		t.e.opts.Logger.Warn("the end of a turn could not be kept", "session", t.session, "turn", t.id, "err", err)
+		t.log.Warn("the end of a turn could not be kept", obs.KeyErr, err)
 		t.wait(t.e.ctx, wait)
 		if t.e.ctx.Err() != nil {
 			break // the next hub closes it

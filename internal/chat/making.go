@@ -102,6 +102,7 @@ func (m *making) starting(ctx context.Context) error {
 		return nil
 	}
 	m.started, m.began = true, time.Now()
+	m.t.logCall(&m.call)
 	m.failed = m.t.note(ctx, &Event{Type: CallStarted, Call: &m.call})
 	return m.failed
 }
@@ -116,6 +117,7 @@ func (m *making) ask(ctx context.Context, a policy.Approval) (policy.Decision, e
 	var failed error
 	dec, err := t.e.opts.Desk.Ask(ctx, a, func(asked policy.Approval) {
 		a = asked
+		t.logAsk(&a)
 		failed = t.note(ctx, &Event{Type: ApprovalAsked, Approval: &asked})
 	})
 	switch {
@@ -128,6 +130,7 @@ func (m *making) ask(ctx context.Context, a policy.Approval) (policy.Decision, e
 		dec = policy.Decision{Reason: policy.ReasonFailed}
 	}
 	about := &policy.Approval{ID: a.ID, Session: a.Session, Principal: a.Principal, Turn: t.id, Call: a.Call, Tool: a.Tool, Upstream: a.Upstream, Ref: a.Ref, Kind: a.Kind, Created: a.Created, Expires: a.Expires}
+	t.logDecision(about, &dec)
 	if m.failed = t.note(ctx, &Event{Type: ApprovalDecided, Approval: about, Decision: &dec}); m.failed != nil {
 		return policy.Decision{Reason: policy.ReasonFailed}, m.failed
 	}

@@ -20,6 +20,8 @@ type Asker struct {
 	Session string      // whose values the agent's tools may be given; empty for none
 	Chain   string      // which calls the question comes of, as the hub has signed it; empty for none
 	Trace   obs.Parent  // what the question is part of
+	// Correlation is as that of a Run.
+	Correlation string
 }
 
 // Ask puts a question to an agent and returns its answer. Nothing is kept of
@@ -32,7 +34,7 @@ func (e *Engine) Ask(ctx context.Context, from Asker, agent string, q ailumina.Q
 		return "", &ailumina.AgentError{Text: "user_input is empty. Say something, or name a file."}
 	}
 	speech := NewSpeech(told, e.announce)
-	end, err := e.Run(ctx, Run{By: from.By, Session: from.Session, Agent: agent, History: said(q.History), Input: q.Input, FileID: q.FileID, Chain: from.Chain, Trace: from.Trace}, speech.Hear)
+	end, err := e.Run(ctx, Run{By: from.By, Session: from.Session, Agent: agent, History: said(q.History), Input: q.Input, FileID: q.FileID, Chain: from.Chain, Trace: from.Trace, Correlation: from.Correlation}, speech.Hear)
 	text := speech.End()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)

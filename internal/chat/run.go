@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stoahub/stoa/internal/actor"
@@ -20,6 +21,9 @@ type Run struct {
 	FileID  string
 	Chain   string     // of the call that this comes of, as in its _meta; empty for none
 	Trace   obs.Parent // what this is part of
+	// Correlation is what the lines of the log have of what this is part of;
+	// empty for a new one.
+	Correlation string
 }
 
 // Run runs a turn. emit is told what happens, in order, from one goroutine at a
@@ -30,7 +34,7 @@ func (e *Engine) Run(ctx context.Context, r Run, emit func(Event)) (End, error) 
 	if err != nil {
 		return End{}, err
 	}
-	in := Input{Text: r.Input, Agent: agent.Name, FileID: r.FileID, Principal: r.By.Name(), Actor: r.By.Record(), Session: r.Session, Trace: r.Trace}
+	in := Input{Text: r.Input, Agent: agent.Name, FileID: r.FileID, Principal: r.By.Name(), Actor: r.By.Record(), Session: r.Session, Trace: r.Trace, Correlation: cmp.Or(r.Correlation, obs.Correlation(r.Trace))}
 	if r.FileID != "" {
 		if in.File, err = e.attach(ctx, r.By.Principal(), r.Session, r.FileID); err != nil {
 			return End{}, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 )
 
@@ -58,7 +59,7 @@ func (e *Engine) Sweep(ctx context.Context, now time.Time) {
 		unused := now.Sub(time.Unix(0, c.used.Load()))
 		if expire > 0 && unused > expire && !kept[c.id] && c.unused() {
 			if err := c.forget(ctx); err != nil && ctx.Err() == nil {
-				e.opts.Logger.Warn("a conversation that is over could not be forgotten yet", "session", c.id, "err", err)
+				e.opts.Logger.Warn("a conversation that is over could not be forgotten yet", obs.KeySession, c.short(), obs.KeyErr, err)
 				if fault.Is(err, fault.Storage) {
 					return // nor can the others
 				}
@@ -103,7 +104,7 @@ func (e *Engine) sessionChanged(ch session.Change) {
 	go func() {
 		defer e.wg.Done()
 		if err := c.forget(e.ctx); err != nil && e.ctx.Err() == nil {
-			e.opts.Logger.Warn("the conversation of a session that is over could not be forgotten yet", "session", c.id, "err", err)
+			e.opts.Logger.Warn("the conversation of a session that is over could not be forgotten yet", obs.KeySession, c.short(), obs.KeyErr, err)
 		}
 	}()
 }

@@ -134,7 +134,7 @@ func (t *turn) pages(ctx context.Context, method string) ([][]byte, error) {
 // message makes a request of the turn.
 func (t *turn) message(method string, params []byte, stream mcp.Stream) *mcp.Request {
 	req := &mcp.Request{Method: method, Params: params, Fields: wire.Members(params), Client: t.client, Stream: stream}
-	req.Session = t.session
+	req.Session, req.Turn, req.Correlation = t.session, t.id, t.input.Correlation
 	req.Meta = wire.Members(req.Param("_meta"))
 	return req
 }

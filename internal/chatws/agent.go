@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 )
 
 // AgentOptions bound the sockets of agents. The zero value has the defaults.
@@ -100,7 +101,9 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	}
 	v.link.Store(l)
 	defer caught(a.opts.Logger, l)
-	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{By: actor.New(actor.Chat, who)}}
+	trace := traceOf(r)
+	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{By: actor.New(actor.Chat, who), Trace: trace}}
+	c.log = opened(a.opts.Logger, r.RemoteAddr, who, trace).With(obs.KeyAgent, name)
 	if chain := r.Header.Get(ailumina.HeaderChain); a.opts.Signed != nil && a.opts.Signed(chain) {
 		by, err := a.opts.Traced(c.from.By, chain)
 		if err != nil {
@@ -109,7 +112,10 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		}
 		c.from.Chain, c.from.By = chain, by
 	}
+	begun := time.Now()
+	c.log.Info("client connected", obs.KeyAction, "connect")
 	c.serve()
+	c.log.Info("client disconnected", obs.KeyAction, "disconnect", obs.KeyTook, time.Since(begun))
 	return nil
 }
 

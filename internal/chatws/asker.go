@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type asker struct {
 	link  *link
 	from  chat.Asker
 	agent string
+	log   *slog.Logger // says which socket it is
 
 	mu   sync.Mutex
 	last time.Time // when something was sent
@@ -112,8 +114,15 @@ func (c *asker) answer(ctx context.Context, f frame) ailumina.Event {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	from := c.from
+	from.Correlation = obs.Correlation(from.Trace)
+	attrs := []any{obs.KeyAction, "message", "bytes", len(q.Input), "history", len(q.History)}
+	if from.Trace.Traceparent == "" { // else all its lines have it
+		attrs = append(attrs, obs.KeyCorrelation, from.Correlation)
+	}
+	c.log.Debug("message received", attrs...)
 	stop := c.stayHeard(ctx)
-	_, err = c.engine.Ask(ctx, c.from, c.agent, q, func(e ailumina.Event) {
+	_, err = c.engine.Ask(ctx, from, c.agent, q, func(e ailumina.Event) {
 		if c.send(e) != nil {
 			cancel() // there is nobody to work for
 		}
@@ -132,7 +141,7 @@ func (c *asker) ending(err error) ailumina.Event {
 	}
 	f := fault.Of(err)
 	if f.Kind == fault.Internal {
-		c.opts.Logger.Error("an agent failed", obs.KeyAgent, c.agent, obs.KeyErr, err)
+		c.log.Error("an agent failed", obs.KeyErr, err)
 	}
 	return failure(f.Text() + ". " + f.Advice())
 }

@@ -1,6 +1,7 @@
 package chatws
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -43,26 +44,59 @@ func (h *Host) Socket(w http.ResponseWriter, r *http.Request, who *auth.Principa
 	// The connection is ours now. The server's goroutine, with all that it has
 	// on its stack, would only wait: the gate knows who is here.
 	v.link.Store(l)
-	go h.welcome(l, who, r.URL.Query(), v)
+	go h.welcome(l, visitor{who: who, query: r.URL.Query(), trace: traceOf(r), remote: r.RemoteAddr}, v)
+}
+
+// visitor is who comes to a socket, as the handshake says.
+type visitor struct {
+	who    *auth.Principal
+	query  url.Values
+	trace  obs.Parent
+	remote string
+}
+
+// traceOf is what a handshake says of the trace that the socket is part of: by
+// headers or, since browsers cannot set them, by the query.
+func traceOf(r *http.Request) obs.Parent {
+	if p := obs.ParentOf(r.Header); p.Traceparent != "" {
+		return p
+	}
+	q := r.URL.Query()
+	if p := (obs.Parent{Traceparent: q.Get("traceparent"), Tracestate: q.Get("tracestate")}); p.Trace() != "" {
+		return p
+	}
+	return obs.Parent{}
 }
 
 // welcome serves a client until it goes.
-func (h *Host) welcome(l *link, who *auth.Principal, q url.Values, v *visit) {
+func (h *Host) welcome(l *link, from visitor, v *visit) {
 	defer v.leave()
 	defer l.cut() // also if something panics
 	defer caught(h.opts.Logger, l)
-	s := &socket{h: h, l: l, who: who, tells: h.restater()}
+	s := &socket{h: h, l: l, who: from.who, trace: from.trace, tells: h.restater()}
 	now := time.Now()
 	s.messages, s.others = pace.New(h.opts.Rate, h.opts.Burst, now), pace.New(otherRate, otherBurst, now)
-	attend, err := s.enter(q, v)
+	attend, err := s.enter(from.query, v)
 	if attend != nil {
 		defer attend()
 	}
 	if err != nil {
-		h.turnAway(l, q.Get("sessionId"), websocket.StatusPolicyViolation, err)
+		h.turnAway(l, from.query.Get("sessionId"), websocket.StatusPolicyViolation, err)
 		return
 	}
+	s.log = opened(h.opts.Logger, from.remote, from.who, from.trace).With(obs.KeySession, obs.Short(s.conv.Name()))
+	s.log.Info("client connected", obs.KeyAction, "connect")
 	s.serve()
+	s.log.Info("client disconnected", obs.KeyAction, "disconnect", obs.KeyTook, time.Since(now), "code", int(s.code), "reason", s.why)
+}
+
+// opened is the logger of a socket, which has a name of its own there.
+func opened(log *slog.Logger, remote string, who *auth.Principal, trace obs.Parent) *slog.Logger {
+	log = log.With(obs.KeySocket, strings.ToLower(rand.Text()[:8]), obs.KeyPrincipal, who.Name, obs.KeyRemote, remote)
+	if id := trace.Trace(); id != "" {
+		log = log.With(obs.KeyCorrelation, id)
+	}
+	return log
 }
 
 // caught, deferred, cuts a client off where serving it panics: it comes again,

@@ -45,6 +45,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 		if err != nil {
 			return h.tooMuch(w, err)
 		}
+		h.opts.Logger.Debug("message received", obs.KeyAction, "message", obs.KeySession, obs.Short(conv.Name()), "input", ev.Input.ID, "bytes", len(q.Text), obs.KeyPrincipal, who.Name, obs.KeyRemote, r.RemoteAddr, obs.KeyCorrelation, ev.Input.Correlation)
 		s.input, s.asked, s.pos = ev.Input.ID, ev.Seq, chat.Position{Seq: ev.Seq - 1}
 	}
 	if from != nil {

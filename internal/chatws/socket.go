@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/pace"
 	"github.com/stoahub/stoa/internal/policy"
 )
@@ -35,6 +37,9 @@ type socket struct {
 	l    *link
 	who  *auth.Principal
 	conv *chat.Conversation
+
+	trace obs.Parent   // what the client said that it is part of
+	log   *slog.Logger // says which socket it is
 
 	messages, others *pace.Bucket
 	tells            restater
@@ -270,7 +275,11 @@ func (s *socket) take(ctx context.Context, b []byte, err error) bool {
 	if f == nil {
 		f = s.do(ctx, q)
 	}
-	return f == nil || s.l.send(errorFrame(q, f)) == nil
+	if f == nil {
+		return true
+	}
+	s.log.Debug("frame refused", obs.KeyAction, clip(q.Type), obs.KeyKind, f.Kind.String(), obs.KeyErr, f)
+	return s.l.send(errorFrame(q, f)) == nil
 }
 
 // do does what a frame asks for, and confirms it.
@@ -313,7 +322,7 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 		f.Hint = "Wait a moment and send it again."
 		return f
 	}
-	ev, err := s.conv.Send(ctx, chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Actor: actor.New(actor.Chat, s.who).Record()})
+	ev, err := s.conv.Send(ctx, chat.Input{Text: q.Text, Agent: q.Agent, FileID: q.FileID, Key: q.Key, Actor: actor.New(actor.Chat, s.who).Record(), Trace: s.trace})
 	if err != nil {
 		f := s.h.explain(err)
 		if limited(f) {
@@ -323,6 +332,11 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 	}
 	ack := map[string]any{"frame": q.Type, "seq": ev.Seq}
 	if ev.Input != nil {
+		attrs := []any{obs.KeyAction, "message", "input", ev.Input.ID, "bytes", len(q.Text)}
+		if s.trace.Traceparent == "" { // else all its lines have it
+			attrs = append(attrs, obs.KeyCorrelation, ev.Input.Correlation)
+		}
+		s.log.Debug("message received", attrs...)
 		ack["input"] = ev.Input.ID
 	}
 	if q.Key != "" {

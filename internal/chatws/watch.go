@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 )
 
@@ -45,6 +46,7 @@ func (s *socket) around(ctx context.Context, beat bool) bool {
 	switch {
 	case !beat:
 	case s.l.stale(every):
+		s.log.Debug("client is silent and cut off", obs.KeyAction, "heartbeat")
 		s.l.cut()
 		return false
 	default:

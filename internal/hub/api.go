@@ -88,7 +88,7 @@ func (h *Hub) answering(g *auth.Guard, f apiHandler) http.Handler {
 // stumbled logs what the client is not told.
 func (h *Hub) stumbled(r *http.Request, err error) {
 	if fault.Of(err).Kind == fault.Internal {
-		h.logger("api").Error("a request of the API failed", obs.KeyAction, "serve", "path", r.URL.Path, obs.KeyErr, err)
+		h.logger("api").Error("a request of the API failed", obs.KeyAction, "serve", "path", obs.ShortPath(r.URL.Path), obs.KeyErr, err)
 	}
 }
 

@@ -132,7 +132,7 @@ func (h *Hub) removeSession(w http.ResponseWriter, r *http.Request, who *auth.Pr
 	if err := h.endSession(r.Context(), s); err != nil {
 		return fmt.Errorf("remove session %s: %w", s.Name(), err)
 	}
-	h.log.Info("a session was removed", obs.KeyAction, "remove", obs.KeySession, s.ID(), "by", who.Name)
+	h.log.Info("a session was removed", obs.KeyAction, "remove", obs.KeySession, obs.Short(s.Name()), "by", who.Name)
 	reply(w, http.StatusOK, map[string]any{"removed": s.Name(), "principal": s.Principal()})
 	return nil
 }
@@ -225,7 +225,7 @@ func (h *Hub) exportSession(w http.ResponseWriter, r *http.Request, who *auth.Pr
 	}
 	if err != nil {
 		if r.Context().Err() == nil {
-			h.log.Error("an export was cut off", obs.KeyAction, "export", obs.KeySession, s.ID(), obs.KeyErr, err)
+			h.log.Error("an export was cut off", obs.KeyAction, "export", obs.KeySession, obs.Short(s.Name()), obs.KeyErr, err)
 		}
 		panic(http.ErrAbortHandler)
 	}

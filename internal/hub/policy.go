@@ -108,7 +108,7 @@ func (h *Hub) forgetEnded() {
 			mu.Unlock()
 			for _, s := range list {
 				if err := h.desk.EndSession(ctx, s.Principal(), s.Name()); err != nil && ctx.Err() == nil {
-					h.logger("policy").Warn("what was decided for a session that ended could not be forgotten", obs.KeySession, s.ID(), obs.KeyErr, err)
+					h.logger("policy").Warn("what was decided for a session that ended could not be forgotten", obs.KeySession, obs.Short(s.Name()), obs.KeyErr, err)
 				}
 			}
 		}

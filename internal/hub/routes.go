@@ -136,8 +136,8 @@ func (h *Hub) recovered(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p) // an answer that was cut off must not look whole
 			}
-			h.log.Error("panic in a request", obs.KeyAction, "serve", "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
-			h.metrics.Call("", r.URL.Path, fault.Internal.String(), 0)
+			h.log.Error("panic in a request", obs.KeyAction, "serve", "path", obs.ShortPath(r.URL.Path), "err", p, "stack", string(debug.Stack()))
+			h.metrics.Call("", obs.ShortPath(r.URL.Path), fault.Internal.String(), 0)
 			w.WriteHeader(http.StatusInternalServerError) // no effect if an answer has begun
 			w.Write(wire.AppendError(nil, nil, fault.New(fault.Internal, "", "the request made the hub stumble").Wire(false)))
 		}()

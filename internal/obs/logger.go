@@ -71,7 +71,11 @@ func plain(groups []string, a slog.Attr) slog.Attr {
 	case slog.KindDuration:
 		a.Value = slog.StringValue(a.Value.Duration().Round(time.Microsecond).String())
 	case slog.KindString:
-		a.Value = slog.StringValue(shortened(a.Value.String()))
+		text := shortened(a.Value.String())
+		if a.Key == KeySession {
+			text = Short(text)
+		}
+		a.Value = slog.StringValue(text)
 	case slog.KindAny:
 		switch v := a.Value.Any().(type) {
 		case error:

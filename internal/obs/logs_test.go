@@ -68,7 +68,7 @@ func readFiles(t *testing.T, dir string, q Query) []Record {
 func TestEveryLineSaysWhoAndWhat(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	l := openLogs(t, LogOptions{}, Files{Dir: dir})
-	Component(l.Logger(), "call").Warn("call refused", KeyAction, "tools/call", KeySession, "s1", KeyRequest, "7", KeyParent, "6", KeyCorrelation, "c", KeyTook, 3*time.Millisecond)
+	Component(l.Logger(), "call").Warn("call refused", KeyAction, "tools/call", KeySession, "s1s2", KeyRequest, "7", KeyParent, "6", KeyCorrelation, "c", KeyTook, 3*time.Millisecond)
 	b, err := os.ReadFile(filepath.Join(dir, fileName))
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestEveryLineSaysWhoAndWhat(t *testing.T) {
 		t.Error(err)
 	}
 	delete(got, "time")
-	want := map[string]any{"level": "WARN", "msg": "call refused", "component": "call", "action": "tools/call", "session": "s1", "request": "7", "parent": "6", "correlation": "c", "took": "3ms"}
+	want := map[string]any{"level": "WARN", "msg": "call refused", "component": "call", "action": "tools/call", "session": "s1…", "request": "7", "parent": "6", "correlation": "c", "took": "3ms"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

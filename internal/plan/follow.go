@@ -207,7 +207,7 @@ func (r *Runs) purge(ctx context.Context, sess string) {
 		return
 	}
 	if err := r.disk.blobs.Purge(ctx, sess); err != nil {
-		r.o.Logger.Warn("forget the data of runs", "session", sess, "err", err)
+		r.o.Logger.Warn("forget the data of runs", "session", obs.Short(sess), "err", err)
 	}
 }
 
