@@ -51,7 +51,11 @@ type Options struct {
 	Principal call.Lookup
 	// Find returns the upstream of an exposed tool and its name across
 	// upstreams; nil: the exposed name tells.
-	Find   func(tool string) (upstream, ref string, ok bool)
+	Find func(tool string) (upstream, ref string, ok bool)
+	// Instructions returns what an upstream says of itself, "" for nothing; nil:
+	// nobody knows.
+	Instructions func(upstream string) string
+
 	Events *event.Bus
 	Tracer *obs.Tracer  // nil: none
 	Logger *slog.Logger // nil discards

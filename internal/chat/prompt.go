@@ -32,7 +32,11 @@ func (t *turn) prompt() string {
 	if len(t.tools.tools) == 0 {
 		return base
 	}
-	return base + "\n\n" + rules + "\n\n" + t.tools.guide
+	text := base + "\n\n" + rules + "\n\n" + t.tools.guide
+	if own := t.instructions(); own != "" {
+		text += "\n\n" + own
+	}
+	return text
 }
 
 // guidePrompt is the prompt by which a server tells how to use its tools.
@@ -167,7 +171,7 @@ func (t *turn) guideOf(ctx context.Context, server, name string, def []byte, too
 	}
 	defer resp.Release()
 	if said, ok = promptText(resp.Result); ok {
-		text = said
+		text = fmt.Sprintf("Guidance for Server %s, in its own words:\n%s", server, inOwnWords(server, said))
 	} else {
 		t.e.opts.Logger.Warn("the prompt about a server's tools is not one text of the user", "upstream", server)
 	}

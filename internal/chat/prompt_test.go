@@ -37,13 +37,13 @@ func TestSystemPrompt(t *testing.T) {
 	got := ask()
 	for _, want := range []string{
 		"Be kind.\n\n" + rules, "Guidance for Server srv:\nAvailable tools: srv__*\n",
-		"\n\nLook first.\n\n", "Guidance for Server odd:\nAvailable tools: odd__*\n", "Guidance for Server gone:\nAvailable tools: gone__*",
+		"Guidance for Server own, in its own words:\n<server name=\"own\">\nLook first.\n</server>", "Guidance for Server odd:\nAvailable tools: odd__*\n", "Guidance for Server gone:\nAvailable tools: gone__*",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "I am odd") || strings.Contains(got, "Server own") || strings.Contains(got, "The tool srv__echo") { // that is in its definition
+	if strings.Contains(got, "I am odd") || strings.Contains(got, "Server own:") || strings.Contains(got, "The tool srv__echo") { // that is in its definition
 		t.Error(got)
 	}
 	asked := s.shop.gets

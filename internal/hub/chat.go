@@ -41,7 +41,7 @@ func (h *Hub) openChat(Options) (err error) {
 	c.engine, err = chat.Open(ctx, h.state.store, chat.Options{
 		Face:   func(session string) call.Face { return h.gateway.Stateful(session) },
 		Models: h.chatModel, Desk: h.desk, Sessions: h.state.sessions, Attach: c.files.Attach, Principal: h.principal,
-		Find: h.findTool, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
+		Find: h.findTool, Instructions: h.instructions, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
 	}, chatSettings(h.cfg, h.models.Load()))
 	if err != nil {
 		return err
@@ -129,6 +129,19 @@ func (h *Hub) findTool(tool string) (upstream, ref string, ok bool) {
 		return "", "", false
 	}
 	return it.Upstream, it.Ref(), true
+}
+
+// instructions is what a server says of itself. Agents say no more than their
+// tool does.
+func (h *Hub) instructions(server string) string {
+	u := h.pool.Get(server)
+	if u == nil || h.config().Agent(server) != nil {
+		return ""
+	}
+	if hello := u.Known(); hello != nil {
+		return hello.Instructions
+	}
+	return ""
 }
 
 // degraded names the upstreams that who could use if they worked.
