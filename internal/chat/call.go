@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -203,8 +204,14 @@ func (t *turn) do(ctx context.Context, j *job) error {
 	if j.tool == nil {
 		return t.result(ctx, j, &Result{Content: j.refusal, IsError: true, Status: Refused})
 	}
+	turn := ctx
+	ctx, over := t.calls.open(ctx, j.ID)
+	defer over()
 	m := &making{t: t, job: j, call: Call{ID: j.ID, Name: j.tool.Tool.Name, Args: j.Args, Upstream: j.tool.Upstream, Ref: j.tool.Ref}}
 	r, err := m.make(ctx)
+	if err != nil && turn.Err() == nil && errors.Is(context.Cause(ctx), errCallAborted) {
+		r, err = m.stopped(turn)
+	}
 	if err != nil {
 		return err
 	}

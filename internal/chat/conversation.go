@@ -35,6 +35,8 @@ type Conversation struct {
 	began  time.Time // when the first thing was said
 
 	opening sync.Mutex // held while the book is read
+	replies replies
+	calls   calls
 
 	mu     sync.Mutex
 	book   *book                   // nil: not in memory

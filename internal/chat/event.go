@@ -15,23 +15,25 @@ type Type string
 
 // The types. All but CallProgress are durable.
 const (
-	InputAdded      Type = "input"         // the user's words were accepted: Input
-	InputDropped    Type = "input.dropped" // an input that waited will not be answered: Input, with its ID
-	TurnStarted     Type = "turn.started"  // Start
-	TextPart        Type = "text"          // Text; Opaque ends a part of the message
-	ReasoningPart   Type = "reasoning"     // Text; Opaque ends a part of the message
-	CallMade        Type = "call"          // the model wants this called: Call
-	AnswerDone      Type = "answer"        // a message of the model is whole: Answer
-	ApprovalAsked   Type = "approval.asked"
-	ApprovalDecided Type = "approval.decided" // Decision, and Approval with its ID, Call and Tool
-	CallStarted     Type = "call.started"     // Call, with the arguments as sent
-	CallProgress    Type = "call.progress"    // live only: Progress
-	CallDone        Type = "call.done"        // Result
-	ModelRetry      Type = "retry"            // Retry
-	Noted           Type = "note"             // Note
-	ContextUsed     Type = "context"          // Context
-	Compacted       Type = "compacted"        // Compaction
-	TurnEnded       Type = "turn.ended"       // End
+	InputAdded          Type = "input"         // the user's words were accepted: Input
+	InputDropped        Type = "input.dropped" // an input that waited will not be answered: Input, with its ID
+	TurnStarted         Type = "turn.started"  // Start
+	TextPart            Type = "text"          // Text; Opaque ends a part of the message
+	ReasoningPart       Type = "reasoning"     // Text; Opaque ends a part of the message
+	CallMade            Type = "call"          // the model wants this called: Call
+	AnswerDone          Type = "answer"        // a message of the model is whole: Answer
+	ApprovalAsked       Type = "approval.asked"
+	ApprovalDecided     Type = "approval.decided"     // Decision, and Approval with its ID, Call and Tool
+	ElicitationAsked    Type = "elicitation.asked"    // a server asks the person: Elicitation
+	ElicitationAnswered Type = "elicitation.answered" // Reply, and Elicitation with its ID, Call and Tool
+	CallStarted         Type = "call.started"         // Call, with the arguments as sent
+	CallProgress        Type = "call.progress"        // live only: Progress
+	CallDone            Type = "call.done"            // Result
+	ModelRetry          Type = "retry"                // Retry
+	Noted               Type = "note"                 // Note
+	ContextUsed         Type = "context"              // Context
+	Compacted           Type = "compacted"            // Compaction
+	TurnEnded           Type = "turn.ended"           // End
 )
 
 // Event is one thing that happened in a conversation. Seq counts from 1 in each
@@ -49,20 +51,22 @@ type Event struct {
 	Offset int       `json:"offset,omitempty"`
 	Live   bool      `json:"live,omitempty"`
 
-	Opaque     *llm.Opaque      `json:"opaque,omitempty"`
-	Input      *Input           `json:"input,omitempty"`
-	Start      *Start           `json:"start,omitempty"`
-	Call       *Call            `json:"call,omitempty"`
-	Result     *Result          `json:"result,omitempty"`
-	Progress   *Progress        `json:"progress,omitempty"`
-	Approval   *policy.Approval `json:"approval,omitempty"`
-	Decision   *policy.Decision `json:"decision,omitempty"`
-	Answer     *Answer          `json:"answer,omitempty"`
-	Retry      *Retry           `json:"retry,omitempty"`
-	Note       *Note            `json:"note,omitempty"`
-	Context    *Context         `json:"context,omitempty"`
-	Compaction *Compaction      `json:"compaction,omitempty"`
-	End        *End             `json:"end,omitempty"`
+	Opaque      *llm.Opaque      `json:"opaque,omitempty"`
+	Input       *Input           `json:"input,omitempty"`
+	Start       *Start           `json:"start,omitempty"`
+	Call        *Call            `json:"call,omitempty"`
+	Result      *Result          `json:"result,omitempty"`
+	Progress    *Progress        `json:"progress,omitempty"`
+	Approval    *policy.Approval `json:"approval,omitempty"`
+	Decision    *policy.Decision `json:"decision,omitempty"`
+	Elicitation *Elicitation     `json:"elicitation,omitempty"`
+	Reply       *Reply           `json:"reply,omitempty"`
+	Answer      *Answer          `json:"answer,omitempty"`
+	Retry       *Retry           `json:"retry,omitempty"`
+	Note        *Note            `json:"note,omitempty"`
+	Context     *Context         `json:"context,omitempty"`
+	Compaction  *Compaction      `json:"compaction,omitempty"`
+	End         *End             `json:"end,omitempty"`
 }
 
 // Input is what a user says. Principal and Session say whose conversation it
@@ -109,7 +113,7 @@ const (
 	Failed      = "failed"      // the tool said no, or could not be asked
 	Denied      = "denied"      // by policy or by a person
 	Refused     = "refused"     // there is no such tool, or the call makes no sense
-	Cancelled   = "cancelled"   // the turn was aborted
+	Cancelled   = "cancelled"   // the turn was aborted, or the call alone
 	Interrupted = "interrupted" // the hub stopped
 )
 

@@ -124,7 +124,7 @@ func (c *Conversation) answer(ctx context.Context, b *book, in *Input) {
 			defer s.Hold()()
 		}
 	}
-	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), session: name, input: *in}
+	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), session: name, input: *in, replies: &c.replies, calls: &c.calls}
 	t.by, t.gone = actor.Restore(in.Actor, in.Principal, c.e.principal)
 	t.started = func(id string) {
 		c.mu.Lock()
@@ -158,6 +158,8 @@ type turn struct {
 	trace   obs.Parent   // what its calls are part of
 	started func(string) // told the name of the turn; may be nil
 	log     *slog.Logger // of the turn; nil for one that is never run
+	replies *replies     // where servers ask people; nil: nobody can be asked
+	calls   *calls       // where single calls can be aborted; nil: nowhere
 
 	id     string
 	agent  Agent

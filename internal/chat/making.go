@@ -31,9 +31,14 @@ type making struct {
 
 // make has the tool called. The error says that the turn ends.
 func (m *making) make(ctx context.Context) (*Result, error) {
-	req := m.request()
 	hooks := call.Hooks{Ask: m.ask, Starting: m.starting}
-	resp, err := m.t.patient(ctx, func() (mcp.Response, error) { return m.t.face.Call(ctx, req, hooks) })
+	reach := func(req *mcp.Request) (mcp.Response, error) {
+		return m.t.patient(ctx, func() (mcp.Response, error) { return m.t.face.Call(ctx, req, hooks) })
+	}
+	resp, err := reach(m.request(nil, nil))
+	if err == nil && m.failed == nil {
+		resp, err = m.rounds(ctx, resp, reach)
+	}
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return nil, context.Cause(ctx)
@@ -75,11 +80,19 @@ func (m *making) denied(resp *mcp.Response) string {
 	return strings.TrimPrefix(text, m.call.Name+": ")
 }
 
-// request is the call as the protocol has it.
-func (m *making) request() *mcp.Request {
+// request is the call as the protocol has it; with answers to what its server
+// asked in the round before, and the state that it gave for this one.
+func (m *making) request(answers, state []byte) *mcp.Request {
 	t, c := m.t, &m.call
 	params := append(wire.AppendString([]byte(`{"name":`), c.Name), `,"arguments":`...)
-	params = append(append(params, c.Args...), `,"_meta":{"progressToken":`...)
+	params = append(params, m.job.Args...) // those that were edited are in the state
+	if answers != nil {
+		params = append(append(params, `,"inputResponses":`...), answers...)
+	}
+	if state != nil {
+		params = append(append(params, `,"requestState":`...), state...)
+	}
+	params = append(params, `,"_meta":{"progressToken":`...)
 	params = wire.AppendString(params, c.ID)
 	if t.chain != "" {
 		params = wire.AppendString(append(params, `,"`+metaChain+`":`...), t.chain)

@@ -81,7 +81,7 @@ func (e *Engine) aside(who *auth.Principal, session string, a Agent) *turn {
 
 // client is the model of an agent, which acts on somebody's behalf.
 func client(by actor.Actor, a Agent) *mcp.Client {
-	return &mcp.Client{Era: mcp.Modern, Actor: by.By(actor.ByModel(a.Name)), Info: []byte(`{"name":"stoa-chat","version":"1"}`), Capabilities: []byte("{}")}
+	return &mcp.Client{Era: mcp.Modern, Actor: by.By(actor.ByModel(a.Name)), Info: []byte(`{"name":"stoa-chat","version":"1"}`), Capabilities: []byte(`{"elicitation":{"form":{},"url":{}}}`)}
 }
 
 // fleeting keeps nothing: nobody reads the events of a run again.

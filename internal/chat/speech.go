@@ -65,6 +65,8 @@ func (s *Speech) Hear(e Event) {
 		if e.Approval.ID != "" { // it was asked
 			s.notice(e.Approval.Report(e.Decision), 0)
 		}
+	case ElicitationAnswered: // of an agent nobody can be asked
+		s.notice(e.Elicitation.Announce()+" "+e.Elicitation.Report(e.Reply), 0)
 	case CallStarted:
 		s.tell()
 		s.running[e.Call.ID] = e.Call.Name

@@ -41,7 +41,8 @@ type shop struct {
 	metas   []string
 	lists   int
 	gets    int
-	ran     func(*mcp.Request) // told each call; may be nil
+	ran     func(*mcp.Request)                   // told each call; may be nil
+	whole   map[string]func(*mcp.Request) string // tools that say their result, raw
 }
 
 func newShop() *shop {
@@ -121,6 +122,7 @@ func (s *shop) call(ctx context.Context, req *mcp.Request) (mcp.Response, error)
 	name, _ := req.Text("name")
 	s.mu.Lock()
 	w, ok := s.wares[name]
+	whole := s.whole[name]
 	s.calls = append(s.calls, name)
 	s.metas = append(s.metas, string(req.Param("_meta")))
 	s.mu.Unlock()
@@ -129,6 +131,9 @@ func (s *shop) call(ctx context.Context, req *mcp.Request) (mcp.Response, error)
 	}
 	if !ok {
 		return mcp.Response{}, fault.New(fault.UnknownTool, name, "there is none")
+	}
+	if whole != nil {
+		return mcp.Response{Result: []byte(whole(req))}, nil
 	}
 	text, err := w.run(ctx, req, req.Param("arguments"))
 	if err != nil {

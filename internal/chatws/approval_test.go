@@ -132,3 +132,41 @@ func TestAbortFrame(t *testing.T) {
 		t.Error(f.raw)
 	}
 }
+
+// One call is stopped by a frame, or without a socket; the turn goes on.
+func TestAbortOfOneCall(t *testing.T) {
+	b := open(t, Options{})
+	c := b.dial("sessionId=s", owner)
+	c.find("connection")
+	for _, stop := range []func(call string){
+		func(call string) { c.send(`{"type":"abort","payload":{"call":"` + call + `"}}`) },
+		func(call string) {
+			if got := body(t, b.post("/api/chat/abort", `{"sessionId":"s","call":"`+call+`"}`)); !strings.Contains(got, `"aborted":true`) {
+				t.Error(got)
+			}
+		},
+	} {
+		c.message("Write it")
+		b.calls("write_file", `{"path":"a"}`)
+		b.stops()
+		stop(c.find("approval.asked").Call)
+		if f := c.find("approval.decided"); !strings.Contains(f.raw, policy.ReasonAborted) {
+			t.Error(f.raw)
+		}
+		var done said
+		for done = c.find("status"); done.get("state") != "complete"; done = c.find("status") {
+		}
+		if done.get("status") != chat.Cancelled || !strings.Contains(done.raw, "the user stopped this call") {
+			t.Error(done.raw)
+		}
+		b.says("Without it, then.")
+		b.stops()
+		if f := c.find("turn.ended"); !strings.Contains(f.raw, `"reason":"done"`) {
+			t.Error(f.raw)
+		}
+	}
+	c.send(`{"type":"abort","payload":{"call":"c1"}}`)
+	if f := c.find("ack"); f.get("aborted") != "false" {
+		t.Error(f.raw)
+	}
+}

@@ -116,7 +116,11 @@ func (s *socket) enter(q url.Values, v *visit) (leave func(), err error) {
 	v.at(s.conv.Name())
 	// Before the client knows that it is connected: what it does next may
 	// make somebody be asked.
-	return s.h.attend(s.who, s.conv), s.start(q)
+	attended, replies := s.h.attend(s.who, s.conv), canReply(q, s.conv)
+	return func() {
+		attended()
+		replies()
+	}, s.start(q)
 }
 
 // away refuses somebody who comes while the hub stops.

@@ -44,8 +44,11 @@ type connection struct {
 	Truncated bool              `json:"truncated,omitempty"` // the history begins later than the conversation
 	Turn      string            `json:"turn,omitempty"`      // that runs
 	Approvals []policy.Approval `json:"approvals,omitempty"` // that wait
-	Kind      string            `json:"kind,omitempty"`      // of an error
-	Hint      string            `json:"hint,omitempty"`
+
+	Elicitations []chat.Elicitation `json:"elicitations,omitempty"` // that wait for a reply
+
+	Kind string `json:"kind,omitempty"` // of an error
+	Hint string `json:"hint,omitempty"`
 }
 
 // status is the payload of a frame about a call, or about the hub.
@@ -191,6 +194,8 @@ func other(e *chat.Event) outgoing {
 		f.Call = e.Progress.Call
 	case e.Approval != nil:
 		f.Call = e.Approval.Call
+	case e.Elicitation != nil:
+		f.Call = e.Elicitation.Call
 	}
 	rest := *e
 	rest.Opaque = nil // the provider's, and of no use to anybody else

@@ -120,6 +120,7 @@ func (h *Host) Route(mux *http.ServeMux, face, api func(auth.Handler) http.Handl
 		"POST /api/chat":          h.Post,
 		"POST /api/chat/approve":  h.Approve,
 		"POST /api/chat/abort":    h.Abort,
+		"POST /api/chat/reply":    h.Reply,
 		"GET /api/chat/{session}": h.Show,
 	} {
 		mux.Handle(pattern, api(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {

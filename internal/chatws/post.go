@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ func (h *Host) Post(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 		return s.whole(w)
 	}
 	defer h.attend(who, conv)()
+	defer canReply(r.URL.Query(), conv)()
 	return s.run()
 }
 
@@ -158,11 +160,40 @@ func (h *Host) Abort(w http.ResponseWriter, r *http.Request, who *auth.Principal
 	if err != nil {
 		return h.explain(err)
 	}
-	aborted, err := conv.Abort(q.Turn, q.Queued)
+	aborted, err := abort(conv, q)
 	if err != nil {
 		return h.explain(err)
 	}
 	return sayJSON(w, http.StatusOK, map[string]bool{"aborted": aborted})
+}
+
+// Reply answers an elicitation.
+func (h *Host) Reply(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	q, _, err := h.posted(w, r, askReply)
+	if err != nil {
+		return err
+	}
+	if q.Session == "" {
+		return shape("/sessionId", "it is missing")
+	}
+	conv, err := h.engine.Conversation(who, q.Session)
+	if err != nil {
+		return h.explain(err)
+	}
+	if err := conv.Reply(q.ID, chat.Reply{Action: q.Action, Content: q.Content}); err != nil {
+		return h.explain(err)
+	}
+	return sayJSON(w, http.StatusOK, map[string]string{"id": q.ID, "action": q.Action})
+}
+
+// canReply notes that a client can answer elicitations, if it says so.
+func canReply(q url.Values, conv *chat.Conversation) (leave func()) {
+	for can := range strings.SplitSeq(q.Get("can"), ",") {
+		if can == "elicitation" {
+			return conv.CanReply()
+		}
+	}
+	return func() {}
 }
 
 // shown is what Show tells of a conversation.
@@ -173,10 +204,13 @@ type shown struct {
 	Turn      *chat.Turn        `json:"turn,omitempty"` // that runs
 	Queued    int               `json:"queued"`
 	Approvals []policy.Approval `json:"approvals"` // that wait
-	Context   *chat.Context     `json:"context,omitempty"`
-	Last      *chat.End         `json:"last,omitempty"` // how the last turn ended
-	Usage     any               `json:"usage,omitempty"`
-	Cost      float64           `json:"cost,omitempty"`
+
+	Elicitations []chat.Elicitation `json:"elicitations,omitempty"` // that wait for a reply
+
+	Context *chat.Context `json:"context,omitempty"`
+	Last    *chat.End     `json:"last,omitempty"` // how the last turn ended
+	Usage   any           `json:"usage,omitempty"`
+	Cost    float64       `json:"cost,omitempty"`
 }
 
 // listMost is how many conversations a list has.
@@ -221,7 +255,7 @@ func (h *Host) Show(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	if wantsEvents(r.Header, false) {
 		return h.follow(w, r, who, conv, st.Seq)
 	}
-	out := shown{Session: conv.Name(), Seq: st.Seq, Messages: history(&st), Turn: st.Turn, Queued: len(st.Queue), Approvals: []policy.Approval{}, Context: st.Context, Last: st.Last, Usage: st.Usage, Cost: st.Cost}
+	out := shown{Session: conv.Name(), Seq: st.Seq, Messages: history(&st), Turn: st.Turn, Queued: len(st.Queue), Approvals: []policy.Approval{}, Elicitations: conv.Elicitations(), Context: st.Context, Last: st.Last, Usage: st.Usage, Cost: st.Cost}
 	for _, a := range h.desk.Pending(who.Name) {
 		if a.Session == conv.Name() {
 			out.Approvals = append(out.Approvals, a)
@@ -252,6 +286,7 @@ func (h *Host) follow(w http.ResponseWriter, r *http.Request, who *auth.Principa
 	defer v.leave()
 	v.at(conv.Name())
 	defer h.attend(who, conv)()
+	defer canReply(r.URL.Query(), conv)()
 	s := &stream{h: h, tells: h.restater(), conv: conv, out: w, ctx: r.Context(), pos: chat.Position{Seq: at.Seq, Offset: at.Offset}, endless: true}
 	return s.run()
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/spell"
 	"github.com/stoahub/stoa/internal/wire"
@@ -17,11 +18,12 @@ const (
 	askMessage = "message"
 	askAbort   = "abort"
 	askApprove = "approve"
+	askReply   = "reply"
 	askResume  = "resume"
 	askPing    = "ping"
 )
 
-var askTypes = []string{askMessage, askAbort, askApprove, askResume, askPing}
+var askTypes = []string{askMessage, askAbort, askApprove, askReply, askResume, askPing}
 
 // The ways to answer an approval.
 const (
@@ -51,9 +53,12 @@ type request struct {
 	Key    string
 
 	Turn   string // abort
+	Call   string
 	Queued bool
 
-	ID       string // approve
+	ID       string // approve, reply
+	Action   string
+	Content  json.RawMessage
 	Decision string
 	Args     json.RawMessage
 	Remember string
@@ -125,6 +130,7 @@ func (q *request) read(m *members, textBytes int) {
 		q.Key = m.text("key", false, maxKey)
 	case askAbort:
 		q.Turn = m.text("turn", false, maxName)
+		q.Call = m.text("call", false, maxName)
 		q.Queued = m.flag("queued")
 	case askApprove:
 		q.ID = m.text("id", true, maxName)
@@ -135,6 +141,13 @@ func (q *request) read(m *members, textBytes int) {
 		}
 		q.Remember = m.word("remember", false, "once", "session", "tool", "server")
 		q.Reason = m.text("reason", false, maxReason)
+	case askReply:
+		q.ID = m.text("id", true, maxName)
+		q.Action = m.word("action", true, chat.Accept, chat.Decline, chat.Cancel)
+		q.Content = m.object("content", false)
+		if m.err == nil && q.Content != nil && q.Action != chat.Accept {
+			m.fail("content", "content comes with the action %q only; this one is %q", chat.Accept, q.Action)
+		}
 	case askResume:
 		q.After = m.number("after_seq", true)
 		q.Offset = int(m.number("offset", false))

@@ -56,7 +56,7 @@ var badFrames = []struct{ frame, kind, at, say string }{
 	{`{"Type":"ping"}`, "invalid_params", "/type", `"Type" is not it`},
 	{`{"type":7}`, "invalid_params", "/type", "a number"},
 	{`{"type":"mesage","payload":{"text":"x"}}`, "invalid_params", "/type", "Did you mean message?"},
-	{`{"type":"text","payload":{"content":"x"}}`, "invalid_params", "/type", "message, abort, approve, resume, ping"},
+	{`{"type":"text","payload":{"content":"x"}}`, "invalid_params", "/type", "message, abort, approve, reply, resume, ping"},
 	{`{"type":"message"}`, "invalid_params", "/payload", "missing"},
 	{`{"type":"message","payload":"hi"}`, "invalid_params", "/payload", "a string"},
 	{`{"type":"message","payload":[]}`, "invalid_params", "/payload", "an array"},

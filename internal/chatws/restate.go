@@ -44,6 +44,10 @@ func (r *restater) restate(e *chat.Event) []byte {
 		return r.waiting(e.Approval)
 	case e.Type == chat.ApprovalDecided && e.Approval != nil && e.Decision != nil && e.Approval.ID != "":
 		return restated(e.Type, e.Turn, status{State: "processing", Tool: e.Approval.Tool, Message: e.Approval.Report(e.Decision)})
+	case e.Type == chat.ElicitationAsked && e.Elicitation != nil:
+		return restated(e.Type, e.Turn, status{State: "processing", Tool: e.Elicitation.Tool, Message: e.Elicitation.Announce() + " It waits until " + e.Elicitation.Expires.Format(time.RFC3339) + " for an answer by another client of this conversation, such as `stoa chat`."})
+	case e.Type == chat.ElicitationAnswered && e.Elicitation != nil && e.Reply != nil:
+		return restated(e.Type, e.Turn, status{State: "processing", Tool: e.Elicitation.Tool, Message: answered(e)})
 	case e.Type == chat.ModelRetry && e.Retry != nil && e.Retry.Discard:
 		return discarded(e)
 	case e.Type == chat.ModelRetry && e.Retry != nil:
@@ -53,6 +57,15 @@ func (r *restater) restate(e *chat.Event) []byte {
 		return r.progress(e)
 	}
 	return nil
+}
+
+// answered is what became of an elicitation, and what was asked if nobody has seen it.
+func answered(e *chat.Event) string {
+	text := e.Elicitation.Report(e.Reply)
+	if e.Elicitation.ID == "" {
+		text = e.Elicitation.Announce() + " " + text
+	}
+	return text
 }
 
 // waiting tells of an approval that waits.

@@ -82,6 +82,7 @@ func (s *socket) start(q url.Values) error {
 	if st.Turn != nil {
 		hello.Turn = st.Turn.ID
 	}
+	hello.Elicitations = s.conv.Elicitations()
 	s.shown = map[string]policy.Approval{}
 	for _, a := range s.h.desk.Pending(s.who.Name) {
 		if a.Session != s.conv.Name() {
@@ -293,9 +294,10 @@ func (s *socket) do(ctx context.Context, q request) *fault.Error {
 	case askMessage:
 		return s.message(ctx, q)
 	case askAbort:
-		var aborted bool
-		aborted, err = s.conv.Abort(q.Turn, q.Queued)
-		ack["aborted"] = aborted
+		ack["aborted"], err = abort(s.conv, q)
+	case askReply:
+		err = s.conv.Reply(q.ID, chat.Reply{Action: q.Action, Content: q.Content})
+		ack["id"] = q.ID
 	case askApprove:
 		err = s.h.decide(s.who, q)
 		ack["id"] = q.ID
@@ -347,6 +349,14 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 		_ = s.l.send(f) // as above
 	}
 	return nil
+}
+
+// abort ends a turn, or one call of the turn that runs.
+func abort(conv *chat.Conversation, q request) (bool, error) {
+	if q.Call != "" {
+		return conv.AbortCall(q.Call), nil
+	}
+	return conv.Abort(q.Turn, q.Queued)
 }
 
 // queued tells a client that its message waits for others; nil if it does not.
