@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -195,14 +194,14 @@ func (r *replies) forget(w *waiting) {
 	}
 }
 
-// errUnanswerable means that a tool asks for something that a chat cannot give.
-var errUnanswerable = errors.New("the tool asks for something that this chat cannot give")
-
 // rounds goes on with a call for as long as its server needs input.
 func (m *making) rounds(ctx context.Context, resp mcp.Response, call func(*mcp.Request) (mcp.Response, error)) (mcp.Response, error) {
 	for round := 0; resp.Error == nil && mcp.NeedsInput(resp.Result); round++ {
 		if round == elicitMost {
 			return resp, fault.New(fault.Limit, m.call.Name, "the server asked for input %d times during one call", elicitMost)
+		}
+		if len(wire.Members(wire.Get(resp.Result, "inputRequests"))) == 0 {
+			return resp, nil // it needs something, and does not say what
 		}
 		answers, err := m.answers(ctx, resp.Result)
 		if err != nil {
@@ -223,7 +222,7 @@ func (m *making) answers(ctx context.Context, result []byte) ([]byte, error) {
 	for _, f := range wire.Members(wire.Get(result, "inputRequests")) {
 		params := wire.Get(f.Value, "params")
 		if method, _ := wire.String(wire.Get(f.Value, "method")); method != "elicitation/create" {
-			return nil, errUnanswerable
+			return nil, fault.New(fault.MissingCapability, m.call.Name, "the server asks for %s, which this chat cannot give", method)
 		}
 		reply, err := m.elicit(ctx, params)
 		if err != nil {

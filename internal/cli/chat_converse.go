@@ -17,6 +17,7 @@ const (
 	forWords   = "words"   // what to say next
 	forConsent = "consent" // whether a tool may be called
 	forArgs    = "args"    // with which arguments instead
+	forField   = "field"   // what a server wants to know
 )
 
 const (
@@ -47,6 +48,7 @@ var errLeft = errors.New("left")
 type question struct {
 	kind  string
 	about *askedApproval
+	form  *form
 	line  *term.Terminal
 	feed  *feed
 	lines chan keyedIn
@@ -67,7 +69,7 @@ func (t *talk) converse(ctx context.Context, tty *os.File, text string) error {
 	defer keys.give()
 	d := &desk{talk: t, keys: keys, history: &lineHistory{}, single: text != ""}
 	d.screen()
-	t.human = true
+	t.human, t.sock.can = true, canElicit
 	if d.single {
 		t.alone = true
 		t.say(text)
@@ -137,6 +139,10 @@ func (d *desk) frame(f frame) {
 	if !greeted && d.greeted && !d.single {
 		d.welcome(f)
 	}
+	if p := d.prompt; p != nil && p.form != nil && !d.inquires(p.form) {
+		d.drop()
+		d.view.hint("it has been answered elsewhere, or it is too late")
+	}
 	if p := d.prompt; p != nil && p.about != nil && !d.waits(p.about) {
 		d.drop()
 		d.view.hint("it has been decided elsewhere, or it is too late")
@@ -166,7 +172,7 @@ func (d *desk) welcome(f frame) {
 // offer asks what is to be asked now.
 func (d *desk) offer() {
 	switch {
-	case d.prompt != nil && d.prompt.kind == forWords && len(d.asked) > 0:
+	case d.prompt != nil && d.prompt.kind == forWords && len(d.asked)+len(d.questions) > 0:
 		d.drop() // a turn of somebody else asks us
 	case d.prompt != nil || !d.greeted:
 		return
@@ -176,6 +182,8 @@ func (d *desk) offer() {
 		d.view.ask(d.asked[0])
 		d.view.hint("  " + choices)
 		d.ask(&question{kind: forConsent, about: d.asked[0]}, "allow? > ", "")
+	case len(d.questions) > 0:
+		d.inquire(d.questions[0])
 	case d.single && !d.busy():
 		d.leaving = errLeft
 	case !d.single && !d.busy() && d.turn == "":
@@ -267,7 +275,7 @@ func (d *desk) pressed(keys []byte) {
 }
 
 // keyed takes keys that are part of a line, if not of this one, then of the
-// next. Only /abort cannot wait that long.
+// next. Only /abort and /skip cannot wait that long.
 func (d *desk) keyed(keys []byte) {
 	if d.prompt != nil {
 		d.prompt.feed.press(keys)
@@ -276,11 +284,19 @@ func (d *desk) keyed(keys []byte) {
 	d.early = append(d.early, keys...)
 	lines := bytes.SplitAfter(d.early, []byte{enter})
 	for i, line := range lines {
-		if text, whole := bytes.CutSuffix(line, []byte{enter}); whole && string(bytes.TrimSpace(text)) == "/abort" {
-			d.early = bytes.Join(slices.Delete(lines, i, i+1), nil)
+		text, whole := bytes.CutSuffix(line, []byte{enter})
+		switch command := string(bytes.TrimSpace(text)); {
+		case !whole || command != "/abort" && command != "/skip":
+			continue
+		case command == "/skip" && d.skip():
+			d.view.brief("stopping the call…")
+		case command == "/skip":
+			d.view.hint("no call is running")
+		default:
 			d.stop()
-			return
 		}
+		d.early = bytes.Join(slices.Delete(lines, i, i+1), nil)
+		return
 	}
 }
 
@@ -304,7 +320,7 @@ func (d *desk) interrupt() {
 // stop aborts the turn; a question about it is not asked any more.
 func (d *desk) stop() {
 	d.drop()
-	d.asked = nil
+	d.asked, d.questions = nil, nil
 	d.abort()
 	d.view.brief("stopping…")
 }
@@ -316,6 +332,8 @@ func (d *desk) keyedIn(ctx context.Context, l keyedIn) {
 	switch {
 	case l.err != nil && p.kind == forWords:
 		d.leaving = errLeft // Ctrl-D
+	case l.err != nil && p.kind == forField:
+		d.reply(p.form.ID, "cancel", nil)
 	case l.err != nil:
 		d.settle(p.about, approvePayload{Decision: "deny"})
 	case p.kind == forWords:
@@ -324,6 +342,8 @@ func (d *desk) keyedIn(ctx context.Context, l keyedIn) {
 		d.consent(ctx, p.about, l.line)
 	case p.kind == forArgs:
 		d.args(p.about, l.line)
+	case p.kind == forField:
+		d.field(p.form, l.line)
 	}
 }
 

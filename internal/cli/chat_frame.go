@@ -71,6 +71,8 @@ type connectionState struct {
 	Seq       uint64           `json:"seq,omitempty"` // the last event that the history has
 	Turn      string           `json:"turn,omitempty"`
 	Approvals []*askedApproval `json:"approvals,omitempty"`
+
+	Elicitations []*askedElicitation `json:"elicitations,omitempty"`
 }
 
 // callStatus is the payload of status: a call that begins or has ended, or
@@ -139,6 +141,7 @@ type (
 	}
 	abortPayload struct {
 		Turn   string `json:"turn,omitempty"`
+		Call   string `json:"call,omitempty"`
 		Queued bool   `json:"queued,omitempty"`
 	}
 	approvePayload struct {
@@ -171,14 +174,17 @@ type happening struct {
 		Model string `json:"model"`
 		Agent string `json:"agent"`
 	} `json:"start"`
-	Call       *startedCall   `json:"call"`
-	Result     *callResult    `json:"result"`
-	Progress   *callProgress  `json:"progress"`
-	Approval   *askedApproval `json:"approval"`
-	Decision   *madeDecision  `json:"decision"`
-	End        *turnEnd       `json:"end"`
-	Retry      *modelRetry    `json:"retry"`
-	Note       *hubNote       `json:"note"`
+	Call     *startedCall   `json:"call"`
+	Result   *callResult    `json:"result"`
+	Progress *callProgress  `json:"progress"`
+	Approval *askedApproval `json:"approval"`
+	Decision *madeDecision  `json:"decision"`
+
+	Elicitation *askedElicitation `json:"elicitation"`
+
+	End        *turnEnd    `json:"end"`
+	Retry      *modelRetry `json:"retry"`
+	Note       *hubNote    `json:"note"`
 	Compaction *struct {
 		Kind   string `json:"kind"`
 		Before int    `json:"before"`

@@ -12,6 +12,9 @@ import (
 // alone.
 func (t *talk) frames(ctx context.Context, text string) error {
 	t.view = nil
+	if text == "" {
+		t.sock.can = canElicit // the script answers
+	}
 	return t.connected(ctx, func(ctx context.Context) error {
 		if text != "" {
 			t.say(text)
@@ -77,6 +80,10 @@ func (t *talk) spoken(line string) (frame, bool) {
 		var p approvePayload
 		f.read(&p)
 		t.decided(&askedApproval{ID: p.ID}) // as far as we are concerned
+	case "reply":
+		var p replyPayload
+		f.read(&p)
+		t.replied(p.ID)
 	}
 	return f, true
 }
@@ -106,4 +113,7 @@ func (t *talk) abandon() {
 		t.decide(a, approvePayload{Decision: "deny", Reason: nobodyAsked})
 	}
 	t.asked = nil
+	for len(t.questions) > 0 {
+		t.reply(t.questions[0].ID, "decline", nil)
+	}
 }

@@ -28,6 +28,7 @@ func slashes() []slash {
 		{"/agent", "[NAME]", "talk to this agent from now on; without a name, to none", (*talk).slashAgent},
 		{"/new", "[SESSION]", "another conversation", (*talk).slashNew},
 		{"/abort", "", "stop the answer, as Ctrl-C does", (*talk).slashAbort},
+		{"/skip", "", "stop the call that runs; the answer goes on without it", (*talk).slashSkip},
 		{"/help", "", "this", (*talk).slashHelp},
 		{"/quit", "", "leave", func(*talk, context.Context, string) (bool, error) { return true, nil }},
 	}
@@ -219,6 +220,13 @@ func (t *talk) slashAbort(context.Context, string) (bool, error) {
 		return false, failed(exitUsage, "", "nothing is being answered")
 	}
 	t.abort()
+	return false, nil
+}
+
+func (t *talk) slashSkip(context.Context, string) (bool, error) {
+	if !t.skip() {
+		return false, failed(exitUsage, "", "no call is running")
+	}
 	return false, nil
 }
 

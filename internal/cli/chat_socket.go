@@ -37,6 +37,7 @@ type socket struct {
 	session string                                 // "" until the hub has named one; of run
 	giveUp  time.Duration                          // how long a hub may be away; 0 means for ever
 	frames  chan frame
+	can     string // what this client says that it can do; see docs/chat.md
 
 	place place
 
@@ -91,7 +92,7 @@ func (s *socket) rewind() {
 func repeatable(w frame) bool {
 	var said struct{ Turn string }
 	w.read(&said)
-	return w.Type == "message" || w.Type == "approve" || w.Type == "abort" && said.Turn != ""
+	return w.Type == "message" || w.Type == "approve" || w.Type == "reply" || w.Type == "abort" && said.Turn != ""
 }
 
 // settle forgets what the hub has confirmed by f.
@@ -118,7 +119,7 @@ func confirms(f, w frame) bool {
 		var h happening
 		f.read(&h)
 		return f.answers(w.Type, said.Key) || f.Type == "input" && h.Input != nil && h.Input.Key == said.Key
-	case "approve":
+	case "approve", "reply":
 		return f.answers(w.Type, said.ID)
 	case "ping":
 		return f.Type == "pong"
@@ -209,6 +210,9 @@ func (s *socket) dial(ctx context.Context) (*websocket.Conn, error) {
 	q := url.Values{}
 	if s.session != "" {
 		q.Set("sessionId", s.session)
+	}
+	if s.can != "" {
+		q.Set("can", s.can)
 	}
 	if s.place.known {
 		q.Set("after_seq", strconv.FormatUint(s.place.seq, 10))

@@ -38,8 +38,12 @@ type talk struct {
 	turns  map[string]string // ids of their inputs, by turn
 	turn   string            // the turn that runs
 	asked  []*askedApproval
-	human  bool // there is a person to ask
-	alone  bool // turns of others are not shown
+
+	questions []*askedElicitation // of servers, that wait
+	running   []string            // ids of calls of the turn that runs
+
+	human bool // there is a person to ask
+	alone bool // turns of others are not shown
 
 	past []saidMessage // before this command
 	last outcome
@@ -89,8 +93,9 @@ func (t *talk) begin(session string) {
 	t.disconnect()
 	old := t.sock
 	t.sock = newSocket(old.at(), session)
-	t.sock.again, t.sock.giveUp = old.again, old.giveUp
+	t.sock.again, t.sock.giveUp, t.sock.can = old.again, old.giveUp, old.can
 	t.named = session != ""
+	t.questions, t.running = nil, nil
 	t.owed, t.unsaid, t.asked, t.past, t.turn, t.greeted, t.last = nil, nil, nil, nil, "", false, outcome{}
 	clear(t.inputs)
 	clear(t.turns)
@@ -165,6 +170,15 @@ func (s *stopper) begin(t *talk) {
 // abort stops the turn that runs, and what waits behind it.
 func (t *talk) abort() { t.send(makeFrame("abort", abortPayload{Turn: t.turn, Queued: true})) }
 
+// skip stops the call that runs, and lets the turn go on without it.
+func (t *talk) skip() bool {
+	if len(t.running) == 0 {
+		return false
+	}
+	t.send(makeFrame("abort", abortPayload{Call: t.running[len(t.running)-1]}))
+	return true
+}
+
 // take does what a frame asks for on this side.
 func (t *talk) take(f frame) {
 	t.owed = slices.DeleteFunc(t.owed, func(w frame) bool { return confirms(f, w) })
@@ -202,7 +216,18 @@ func (t *talk) take(f frame) {
 		if h.Approval != nil {
 			t.decided(h.Approval)
 		}
+	case "elicitation.asked":
+		if h.Elicitation != nil {
+			t.elicited(h.Elicitation)
+		}
+	case "elicitation.answered":
+		if h.Elicitation != nil {
+			t.replied(h.Elicitation.ID)
+		}
+	case "call.started":
+		t.running = append(t.running, f.Call)
 	case "call.done":
+		t.running = slices.DeleteFunc(t.running, func(id string) bool { return id == f.Call })
 		t.called(f.Turn, h.Result)
 	}
 	if _, ours := t.turns[f.Turn]; t.view != nil && (ours || !t.alone || f.Turn == "") {
@@ -232,6 +257,9 @@ func (t *talk) connection(f frame) {
 		}
 		for _, a := range c.Approvals {
 			t.approval(a)
+		}
+		for _, e := range c.Elicitations {
+			t.elicited(e)
 		}
 	case "reconnecting":
 		if !t.away {
@@ -289,7 +317,7 @@ func (t *talk) over(turn string, end *turnEnd) {
 		end = &turnEnd{Reason: "failed"}
 	}
 	if t.turn == turn {
-		t.turn = ""
+		t.turn, t.questions, t.running = "", nil, nil
 	}
 	t.asked = slices.DeleteFunc(t.asked, func(a *askedApproval) bool { return a.Turn == turn })
 	input, ours := t.turns[turn]
