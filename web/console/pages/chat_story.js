@@ -10,6 +10,13 @@ const mostItems = 2000;
  *   from?: number, queued?: boolean, end?: any, start?: any, mark?: number, isError?: boolean}} Item
  */
 
+/** @type {Record<string, string>} */
+const actions = { accept: 'It was answered', decline: 'It was declined', cancel: 'It was dismissed' };
+
+/** What a server asked the person while its tool ran, and what became of it. @param {any} e @param {any} r */
+const asked = (e, r) =>
+  `${e.upstream} asked ${e.message ? `“${e.message}”` : 'something'}. ${actions[r.action] || r.action}${r.reason ? `: ${r.reason}` : ''}.`;
+
 export class Story {
   constructor() {
     /** What was said and done, in its order. @type {import('@preact/signals').Signal<Item[]>} */
@@ -64,6 +71,15 @@ export class Story {
         return this.asks(p.approval);
       case 'approval.decided':
         return this.decided(f, p);
+      case 'elicitation.answered':
+        return this.add({
+          kind: 'note',
+          id: 'n' + f.seq,
+          turn: f.turn,
+          at: f.ts,
+          state: 'question',
+          text: asked(p.elicitation, p.reply),
+        });
       case 'answer':
         return this.answer(f);
       case 'retry':
