@@ -100,6 +100,7 @@ type Door struct {
 	boot     string // is another one after each start
 	used     spent
 	cache    *cache
+	runs     runs
 	reuses   func(n int64, pairs ...string) // counts calls of tools whose results can be reused; nil: none does
 	lookup   Lookup
 	leads    func(server, hub string) bool // nil: nothing does
@@ -146,10 +147,28 @@ func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	if d.tracer != nil {
 		ctx, t.span = d.span(ctx, c)
 	}
-	resp, err := d.pass(ctx, c, &t)
+	resp, err := d.cancellable(ctx, c, &t, began)
 	t.ended = time.Now() // the clock is read once for the record and the time that it took
 	d.count(ctx, c, &t, resp, err, t.ended.Sub(began)-t.waited)
 	return resp, err
+}
+
+// cancellable makes the call so that somebody else can cancel it, if it is one of
+// a tool.
+func (d *Door) cancellable(ctx context.Context, c *Call, t *toolCall, began time.Time) (resp mcp.Response, err error) {
+	if c.Req.Method != "tools/call" {
+		return d.pass(ctx, c, t)
+	}
+	t.call = d.names.next()
+	ctx, run := d.runs.begin(ctx, c, t, began)
+	defer func() { // also if it panics
+		if by := d.runs.end(run); by != "" && err != nil {
+			told := cancelledBy(run)
+			told.Harmless = fault.Of(err).Harmless
+			err = told.Because(err)
+		}
+	}()
+	return d.pass(ctx, c, t)
 }
 
 func (d *Door) pass(ctx context.Context, c *Call, t *toolCall) (mcp.Response, error) {

@@ -58,7 +58,7 @@ func (d *Door) prepare(ctx context.Context, c *Call, t *toolCall) error {
 	if t.above, err = d.above(c); err != nil {
 		return err
 	}
-	t.call, t.args = d.names.next(), c.Req.Param("arguments")
+	t.args = c.Req.Param("arguments")
 	if err := d.fits(c, t.args); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type grammar struct {
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
 	Sessions  sessionsCmd  `cmd:"" help:"List, show, export or remove sessions and what they hold."`
 	Tasks     tasksCmd     `cmd:"" help:"List, show or cancel durable tasks."`
+	Calls     callsCmd     `cmd:"" help:"List or cancel the calls of tools that run now."`
 	Plan      planCmd      `cmd:"" help:"Make, check, run, debug and look at plans."`
 	Approvals approvalsCmd `cmd:"" help:"Show which calls wait for an approval, and decide about them."`
 	Policy    policyCmd    `cmd:"" help:"Show what the policy would decide."`

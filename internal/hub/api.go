@@ -42,6 +42,8 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/tasks":                                h.listTasks,
 		"GET /api/v1/tasks/{task}":                         h.showTask,
 		"DELETE /api/v1/tasks/{task}":                      h.cancelTask,
+		"GET /api/v1/calls":                                h.listCalls,
+		"DELETE /api/v1/calls/{call}":                      h.cancelCall,
 		"GET /api/v1/modules":                              h.listModules,
 		"PUT /api/v1/modules/{name}":                       h.switchModule,
 		"GET /api/v1/tools":                                h.listTools,

@@ -11,6 +11,7 @@ import { Json } from '../lib/json.js';
 import { Store, keyOf, wants, levels, levelOf } from './live_store.js';
 import { Exchange } from './live_exchange.js';
 import { Trace } from './live_trace.js';
+import { RunningCalls } from './live_running.js';
 
 const most = 5000; // records that are kept
 const piece = 500; // records that are asked for at once
@@ -100,7 +101,7 @@ export function Live({ rest, query }) {
   if (missed.value) told.push(`${missed.value} lost, as this page was too slow`);
   return html`<${Page} title="Live" actions=${html`<button type="button" data-testid="pause" aria-pressed=${!!paused}
     onClick=${pause}>${paused ? 'Go on' : 'Pause'}</button><${Export} fits=${fits} />`}>
-    <${Trouble} error=${error} />
+    <${Trouble} error=${error} /><${RunningCalls} />
     <${Filters} query=${query} store=${store} turn=${store.n} />
     <p class="soft" role="status" data-testid="live-count">${told.join(' · ')}</p>
     ${rest[0] === 'trace' ? html`<${Trace} key=${rest[1]} id=${rest[1] || ''} query=${query} />` : rest[0] ? html`<${One}
