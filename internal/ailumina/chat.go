@@ -14,7 +14,7 @@ import (
 // goodbye is how long the other end may take to answer that we close.
 const goodbye = 250 * time.Millisecond
 
-// AgentError is what an agent said by an error message.
+// AgentError is what an agent said by an error message, without credentials.
 type AgentError struct{ Text string }
 
 func (e *AgentError) Error() string { return e.Text }
@@ -46,7 +46,7 @@ func (c *Conn) Chat(ctx context.Context, q Question, told func(Event)) (string, 
 		case Complete:
 			return a.Text(), nil
 		case Failure:
-			return "", &AgentError{e.Text}
+			return "", &AgentError{c.hide.Hide(e.Text)}
 		}
 		if err := a.Add(e); err != nil {
 			return "", err
@@ -93,7 +93,7 @@ func (c *Conn) broken(ctx context.Context, err error) error {
 	if closed, ok := errors.AsType[websocket.CloseError](err); ok {
 		how = fmt.Sprintf("the agent closed the connection with status %d", closed.Code)
 		if closed.Reason != "" {
-			how += fmt.Sprintf(" (%q)", closed.Reason)
+			how += fmt.Sprintf(" (%q)", c.hide.Hide(closed.Reason))
 		}
 	}
 	return fault.New(fault.UpstreamLost, "", "The answer is not complete: %s", how).Because(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -95,12 +96,14 @@ type Conn struct {
 	raw  net.Conn // below ws: what ws does not bound in time is bounded here
 	opts Options
 	to   *url.URL
+	hide *secret.Hider // takes what the agent was sent out of what it says of errors
 }
 
 // Dial connects to the agent at u. What may be different a moment later is
 // tried again: nothing has been asked of the agent yet.
 func Dial(ctx context.Context, u *url.URL, o Options) (*Conn, error) {
 	o.defaults()
+	hide := hider(o.Header)
 	late := fault.New(fault.Timeout, "", "Connection timeout after %dms", o.Connect.Milliseconds())
 	within, cancel := context.WithTimeoutCause(ctx, o.Connect, late)
 	defer cancel()
@@ -109,11 +112,12 @@ func Dial(ctx context.Context, u *url.URL, o Options) (*Conn, error) {
 		c, again, err := open(within, u, o)
 		switch {
 		case err == nil:
+			c.hide = hide
 			return c, nil
 		case within.Err() != nil:
 			return nil, context.Cause(within)
 		case !again || attempt >= o.Retries:
-			return nil, err
+			return nil, discreet(err, hide)
 		}
 		select {
 		case <-within.Done():
@@ -122,6 +126,29 @@ func Dial(ctx context.Context, u *url.URL, o Options) (*Conn, error) {
 			pause *= 2
 		}
 	}
+}
+
+// hider knows the credentials that are sent with a handshake.
+func hider(h http.Header) *secret.Hider {
+	var all []string
+	for _, values := range h {
+		all = append(all, values...)
+	}
+	hide := &secret.Hider{}
+	hide.Set(all)
+	return hide
+}
+
+// discreet is an error without what hide knows: whoever refuses a handshake may
+// say what it was sent.
+func discreet(err error, hide *secret.Hider) error {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	safe := *f
+	safe.Msg, safe.Hint = hide.Hide(f.Msg), hide.Hide(f.Hint)
+	return &safe
 }
 
 // open makes one attempt; again says whether another may fare better.

@@ -149,8 +149,9 @@ var inside = map[string][]string{
 	"internal/store":    {"internal/fault"},
 	"internal/event":    {"internal/fault"},
 	"internal/guard":    {"internal/fault"},
-	"internal/obs":      {"internal/fault"},
-	"internal/ailumina": {"internal/fault", "internal/wire"},
+	"internal/obs":      {"internal/fault", "internal/secret"},
+	"internal/ailumina": {"internal/fault", "internal/wire", "internal/secret"},
+	"internal/fault":    {"internal/secret"}, // what errors say of others is passed on without credentials
 }
 
 // forbidden gives the reason for an edge that crosses the map.

@@ -236,15 +236,18 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// What the bridge was told for its own server goes to that alone.
-func TestHeaders(t *testing.T) {
+// What the bridge was told for its own server goes to that alone, and what an
+// agent says of an error is passed on without it.
+func TestHeadersAndErrors(t *testing.T) {
 	scripts := map[string]string{
+		"crud": "ask\nsend {\"type\":\"error\",\"error\":\"no: X-Key was k3y-of-mine, at wss://ann:pw4ann@db.example/?token=t0ken\"}\nhold",
 		"news": "ask\necho" + complete,
 	}
 	own, other := agents(t, scripts), agents(t, scripts)
 	c := connect(t, Options{URL: own.URL, Token: secret.New("sesame-open"), Header: http.Header{"X-Key": {"k3y-of-mine"}}})
-	if r := c.call(map[string]any{"agent_type": "news", "user_input": "x"}); !r.Success {
-		t.Errorf("%+v", r)
+	r := c.call(map[string]any{"agent_type": "crud", "user_input": "x"})
+	if want := "Ailumina chat failed: no: X-Key was •••, at wss://•••@db.example/?token=•••"; r.Success || *r.Error != want {
+		t.Errorf("%q, want %q", *r.Error, want)
 	}
 	if r := c.call(map[string]any{"agent_type": "news", "user_input": "token=t0ken", "server_url": other.URL}); !r.Success || *r.Data != "token=t0ken" {
 		t.Errorf("%+v", r)

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/stoahub/stoa/internal/secret"
 )
 
 // Error is one fault.
@@ -48,19 +50,22 @@ func (e *Error) With(key string, value any) *Error {
 func (e *Error) Error() string {
 	s := e.Text()
 	if e.Err != nil {
-		s += ": " + e.Err.Error()
+		s += ": " + secret.Redact(e.Err.Error())
 	}
 	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Text is the message with its subject, without the cause.
+// Text is the message with its subject, without the cause. What looks like a
+// credential is taken out: messages repeat what servers, agents and libraries
+// say, which may be what they were sent.
 func (e *Error) Text() string {
+	msg := secret.Redact(e.Msg)
 	if e.Subject == "" {
-		return e.Msg
+		return msg
 	}
-	return e.Subject + ": " + e.Msg
+	return e.Subject + ": " + msg
 }
 
 // Advice is the hint to show with the message.

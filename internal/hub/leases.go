@@ -21,6 +21,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/pace"
+	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -246,6 +247,9 @@ func (reg *registration) options() (upstream.Options, time.Duration, error) {
 	if reg.Token != "" {
 		o.Header.Set("Authorization", "Bearer "+reg.Token)
 	}
+	var own secret.Hider
+	own.Set([]string{reg.Token})
+	o.Hide = own.Hide
 	switch config.Protocol(cmp.Or(reg.Protocol, string(config.AnyEra))) {
 	case config.AnyEra:
 	case config.Modern:

@@ -181,6 +181,7 @@ func (h *Hub) options(cfg *config.Config) (all []upstream.Options) {
 	for i := range cfg.Servers {
 		if s := &cfg.Servers[i]; s.Enabled {
 			o := upstreamOptions(cfg, s, h.environ, log)
+			o.Hide = h.logs.Hidden
 			o.Sampling, o.Pins, o.Distrust, o.Keep = h.samplingOf(s), h.pinsOf(s), !s.Trust, h.keepLists(s)
 			all = append(all, o)
 		}

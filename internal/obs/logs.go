@@ -63,7 +63,7 @@ func (l *Logs) Logger() *slog.Logger { return l.logger }
 // Hide takes texts out of everything that is logged from now on, errors
 // included; those shorter than 8 bytes are left. A Handler of the options is on
 // its own in this.
-func (l *Logs) Hide(values []string) { l.hide.set(values) }
+func (l *Logs) Hide(values []string) { l.hide.Set(values) }
 
 // Open begins to write files, with what was logged before. It does not fail: a
 // folder that cannot be written to is told of as an error, and tried again.

@@ -29,13 +29,13 @@ func (l *Logs) Tap(f func(Trouble)) {
 	l.tap.Store(&f)
 }
 
-// Hidden is a text without what is hidden in everything that is logged.
-func (l *Logs) Hidden(text string) string {
-	if words := l.hide.words.Load(); words != nil {
-		return words.Replace(text)
-	}
-	return text
-}
+// Hidden is the text of an error as it may be shown: without what is hidden in
+// everything that is logged, and without what looks like a credential.
+func (l *Logs) Hidden(text string) string { return l.hide.Hide(text) }
+
+// Known is a text without what is hidden in everything that is logged, for texts
+// that are to stay what they are but for that.
+func (l *Logs) Known(text string) string { return l.hide.Known(text) }
 
 // tapped gives a record to who taps the log.
 func (t tee) tapped(_ context.Context, r slog.Record) {

@@ -321,6 +321,16 @@ func isFailure(object []byte) bool {
 
 // fault says to the client what became of its request.
 func (u *Upstream) fault(ctx context.Context, o *mcp.Outgoing, err error) error {
+	told := u.cause(ctx, o, err)
+	if f, ok := errors.AsType[*fault.Error](told); ok {
+		if safe := u.discreet(f); safe != f {
+			return safe
+		}
+	}
+	return told
+}
+
+func (u *Upstream) cause(ctx context.Context, o *mcp.Outgoing, err error) error {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		if f.Subject == "" {
 			named := *f

@@ -137,3 +137,18 @@ func Advice(err error) string {
 func misconfigured(err error) bool {
 	return fault.Is(err, fault.Misconfigured) || !errors.Is(err, mcp.ErrLost) && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission))
 }
+
+// discreet is a fault that repeats nothing of what the server was sent: what it
+// and libraries say is in the message.
+func (u *Upstream) discreet(f *fault.Error) *fault.Error {
+	if u.opts.Hide == nil {
+		return f
+	}
+	msg := u.opts.Hide(f.Msg)
+	if msg == f.Msg {
+		return f
+	}
+	safe := *f
+	safe.Msg = msg
+	return &safe
+}

@@ -50,6 +50,7 @@ type Options struct {
 	Pins       *pin.Server                 // judges its definitions before anybody sees them; nil: they are the hub's own, or nobody wants that
 	Distrust   bool                        // where they are not judged: annotations do not count
 	Override   map[string]catalog.Override // by the upstream's own names of tools
+	Hide       func(string) string         // the text of an error without secrets; nil: as it is
 	// Handling says how a tool, by the upstream's own name, is treated; nil
 	// means as by default.
 	Handling func(tool string) catalog.Handling

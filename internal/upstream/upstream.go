@@ -267,7 +267,7 @@ func (u *Upstream) mayDial() error {
 
 func (u *Upstream) unreachable(cause error) *fault.Error {
 	if f, ok := errors.AsType[*fault.Error](cause); ok && (f.Kind == fault.Unreachable || f.Kind == fault.Limit || f.Kind == fault.Misconfigured) {
-		return f
+		return u.discreet(f)
 	}
 	kind := fault.Unreachable
 	if misconfigured(cause) {
@@ -275,7 +275,7 @@ func (u *Upstream) unreachable(cause error) *fault.Error {
 	}
 	f := fault.New(kind, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
 	f.Hint = Advice(cause)
-	return f
+	return u.discreet(f)
 }
 
 // startDial begins a connection attempt. Called with mu held.

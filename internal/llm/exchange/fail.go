@@ -18,6 +18,7 @@ func (c *Client) clean(s string) string {
 	if key := c.o.APIKey.Reveal(); key != "" {
 		s = strings.ReplaceAll(s, key, secret.Dots)
 	}
+	s = secret.Redact(s)
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd")
 	if len(s) > maxDetail {
 		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
