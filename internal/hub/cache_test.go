@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
@@ -284,5 +286,25 @@ func TestAnotherDefinitionForgetsResults(t *testing.T) {
 				t.Errorf("as before: %s", m.Raw)
 			}
 		})
+	}
+}
+
+// A token that is made again under the name of one that was revoked starts with
+// nothing.
+func TestRecreatedTokenReusesNothing(t *testing.T) {
+	h := hubtest.New(t, caching(nil, counting("count", pure)))
+	waitTools(t, h)
+	ann := tokenFor(t, h, "ann", "*")
+	first := h.Client(t, hubtest.ClientOptions{Token: ann.token}).Tool("up__count", `{}`)
+	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Revoke("ann"); err != nil {
+		t.Fatal(err)
+	}
+	again := tokenFor(t, h, "ann", "*")
+	if m := h.Client(t, hubtest.ClientOptions{Token: again.token}).Tool("up__count", `{}`); m.Text() == first.Text() || age(m) >= 0 {
+		t.Errorf("reused: %s", m.Raw)
 	}
 }
