@@ -29,6 +29,8 @@ const (
 	briefArg     = 60       // the same, of an argument
 	lookedAt     = 3        // messages of the user that say which tools matter
 	guidancePart = 2        // of the limit in tokens: the bytes of guidance
+	leastGuide   = 1000     // bytes: below, shorten leaves no tail
+	guideMark    = 64       // bytes, which say that something is left out
 	rounding     = 32       // tokens, by which estimates of parts may miss that of the whole
 )
 
@@ -249,18 +251,26 @@ func briefly(schema map[string]any) map[string]any {
 	return schema
 }
 
-// system is the system prompt, with what servers say cut to a part of the window.
-// said is how many bytes that has, and most how many of them are told.
+// system is the system prompt, with what servers say of their tools cut to a
+// part of the window. said is how many bytes that has, and most how many there is
+// room for.
 func (t *turn) system() (text string, said, most int) {
-	own, foreign, _ := strings.Cut(t.prompt(), rules)
-	said, most = len(foreign), len(foreign)
+	text, said, most = t.prompt(), len(t.tools.guide), len(t.tools.guide)
 	if limit := t.limit(); limit > 0 {
 		most = limit / guidancePart
 	}
 	if said <= most {
-		return t.prompt(), said, most
+		return text, said, most
 	}
-	return own + rules + shorten(foreign, most), said, most
+	// Of each server a head and a tail, so that nobody's words become another's.
+	left, share := most, max(leastGuide, most/len(t.tools.guides)-guideMark)
+	var told []string
+	for _, one := range t.tools.guides {
+		if one = shorten(one, share); len(one) <= left+guideMark {
+			told, left = append(told, one), left-len(one)
+		}
+	}
+	return strings.Replace(text, t.tools.guide, strings.Join(told, "\n\n"), 1), said, most
 }
 
 // sparing says what the model is not told of tools, and why; "" if nothing.

@@ -145,8 +145,12 @@ func TestLongGuidance(t *testing.T) {
 	const window = 4096
 	m := &spoken{answers: []answer{says("ok")}}
 	s := newStage(t, staged{model: m, window: window})
-	said, _ := json.Marshal("First words. " + strings.Repeat("many words ", 2000))
-	s.shop.prompts = map[string]string{"srv__tool-descriptions": fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%s}}]}`, said)}
+	s.shop.add("other__look", `{"readOnlyHint":true}`, nil)
+	s.shop.prompts = map[string]string{}
+	for _, server := range []string{"srv", "other"} {
+		said, _ := json.Marshal("First words of " + server + ". " + strings.Repeat("many words ", 2000) + "Last words of " + server + ".")
+		s.shop.prompts[server+"__tool-descriptions"] = fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%s}}]}`, said)
+	}
 	c := s.open("one")
 	for i := range 2 {
 		s.send(c, "hello")
@@ -156,11 +160,16 @@ func TestLongGuidance(t *testing.T) {
 		t.Fatalf("%+v", st.Last)
 	}
 	req := m.requests()[0]
-	if n := takes(req); n > window/2 || !strings.Contains(req.System, "First words.") {
-		t.Errorf("%d tokens: %.300s", n, req.System)
+	if n := takes(req); n > window/2 {
+		t.Errorf("it takes %d tokens", n)
+	}
+	for _, want := range []string{"First words of srv.", "Last words of srv.", "First words of other.", "Last words of other.", rules} {
+		if !strings.Contains(req.System, want) {
+			t.Errorf("%q is not in\n%s", want, req.System)
+		}
 	}
 	log := describe(s.log(c))
-	if got := strings.Count(log, "note left_out"); got != 1 || !strings.Contains(log, "has 22015 bytes, of which a model that may have 4096 tokens (models.script.maxTokenCount) is told 2048") {
+	if got := strings.Count(log, "note left_out"); got != 1 || !strings.Contains(log, "has 44082 bytes, of which a model that may have 4096 tokens (models.script.maxTokenCount) is told 2048") {
 		t.Errorf("told %d times: %s", got, log)
 	}
 }

@@ -103,6 +103,7 @@ func (t *turn) guide(ctx context.Context, set *toolset, prompts [][]byte) string
 		g.bad[set] = time.Now().Add(guideAgain)
 		g.mu.Unlock()
 	}
+	set.guides = texts
 	return strings.Join(texts, "\n\n")
 }
 

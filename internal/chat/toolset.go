@@ -36,6 +36,7 @@ type toolset struct {
 	all     []*Tool // and those that can be called by name alone
 	stale   []string
 	guide   string // of all servers, as of guides
+	guides  []string
 }
 
 // sets keeps the toolsets that were last used: what is listed changes rarely,
