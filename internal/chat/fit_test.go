@@ -169,7 +169,7 @@ func TestLongGuidance(t *testing.T) {
 		}
 	}
 	log := describe(s.log(c))
-	if got := strings.Count(log, "note left_out"); got != 1 || !strings.Contains(log, "has 44082 bytes, of which a model that may have 4096 tokens (models.script.maxTokenCount) is told 2048") {
+	if got := strings.Count(log, "note left_out"); got != 1 || !strings.Contains(log, " bytes, of which a model that may have 4096 tokens (models.script.maxTokenCount) is told 2048") {
 		t.Errorf("told %d times: %s", got, log)
 	}
 }
