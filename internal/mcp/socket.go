@@ -29,6 +29,7 @@ type socket struct {
 	c     *websocket.Conn
 	raw   net.Conn // below c: what c does not bound in time is bounded here
 	limit int
+	far   int           // times the limit a message may be and be passed over
 	write time.Duration // for one frame
 	in    buffer
 
@@ -42,17 +43,20 @@ type socket struct {
 	reason string
 }
 
-func newSocket(c *websocket.Conn, raw net.Conn, limit int, write time.Duration) *socket {
+func newSocket(c *websocket.Conn, raw net.Conn, limit, far int, write time.Duration) *socket {
 	c.SetReadLimit(-1) // ours has a reason that says what the limit is
-	s := &socket{c: c, raw: raw, limit: limit, write: write}
+	s := &socket{c: c, raw: raw, limit: limit, far: far, write: write}
 	s.heard.Store(time.Now().UnixNano())
 	return s
 }
 
-// farTooLong is how many times the limit a message may be and still be passed
-// over. After a longer one, or one that is no text, the socket can only be
-// closed.
-const farTooLong = 8
+// How many times the limit a message may be and still be passed over. After a
+// longer one, or one that is no text, the socket can only be closed. A client
+// harms itself by that; with a server's socket the calls of all others end too.
+const (
+	farOfClient = 8
+	farOfServer = 64
+)
 
 // Next returns the next message, or what one was that is over the limit.
 func (s *socket) Next() ([]byte, error) {
@@ -74,7 +78,7 @@ func (s *socket) Next() ([]byte, error) {
 	var over *wire.TooLong
 	if err == nil {
 		if long, err = s.in.fill(r, -1, s.limit); long {
-			over, err = wire.Skim(s.in.b, r, int64(farTooLong-1)*int64(s.limit))
+			over, err = wire.Skim(s.in.b, r, int64(s.far-1)*int64(s.limit))
 		}
 	}
 	s.heard.Store(time.Now().UnixNano())

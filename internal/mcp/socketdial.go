@@ -143,7 +143,7 @@ func openSocket(ctx context.Context, u *url.URL, header http.Header, secure *tls
 	default:
 		return nil, err
 	}
-	return newSocket(c, below, limit, socketWriter), nil
+	return newSocket(c, below, limit, farOfServer, socketWriter), nil
 }
 
 var (

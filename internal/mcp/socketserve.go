@@ -50,7 +50,7 @@ func (e *Endpoint) ServeSocket(w http.ResponseWriter, r *http.Request, who *auth
 	if err != nil {
 		return // Accept has said why
 	}
-	e.serveSocket(newSocket(c, below.conn, e.opts.MessageBytes, e.opts.WriteTimeout), held, who, h, e.pipeOptions(actor.WebSocket, r))
+	e.serveSocket(newSocket(c, below.conn, e.opts.MessageBytes, farOfClient, e.opts.WriteTimeout), held, who, h, e.pipeOptions(actor.WebSocket, r))
 }
 
 func (e *Endpoint) serveSocket(s *socket, held *session, who *auth.Principal, h Handler, opts PipeOptions) {
