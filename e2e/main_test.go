@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -58,9 +59,13 @@ func build(name, pkg string, flags ...string) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, name)
-	args := append([]string{"build", "-o", out}, flags...)
+	// As everything else that tests build, and as the product: one build for all. The race detector needs C.
+	args := append([]string{"build", "-trimpath", "-o", out}, flags...)
 	cmd := exec.Command("go", append(args, pkg)...)
 	cmd.Dir = repository
+	if !slices.Contains(flags, "-race") {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, said)
 	}

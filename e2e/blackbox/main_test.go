@@ -43,8 +43,8 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, "stoa")
-	cmd := exec.Command("go", "build", "-o", out, ".")
-	cmd.Dir = repository
+	cmd := exec.Command("go", "build", "-trimpath", "-o", out, ".")
+	cmd.Dir, cmd.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, said)
 	}

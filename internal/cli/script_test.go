@@ -83,7 +83,8 @@ var builtStoa = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	builtFolder = folder
-	build := exec.Command("go", "build", "-o", filepath.Join(folder, "stoa"), "../..")
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(folder, "stoa"), "../..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, said)
 	}

@@ -165,7 +165,7 @@ func (w *writer) check(t *testing.T) {
 // acknowledged is there after each restart, and nothing else.
 func TestKilledHub(t *testing.T) {
 	hubtest.Parallel(t)
-	wanted, kills := int64(soak(800, 10_000)), soak(6, 60)
+	wanted, kills := int64(soak(400, 10_000)), soak(4, 60)
 	d := newDurable(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)

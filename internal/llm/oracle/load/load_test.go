@@ -132,7 +132,7 @@ func hub(t *testing.T, model string, tokens int) *target {
 	binary := os.Getenv("STOA_LOAD_BINARY")
 	if binary == "" {
 		binary = filepath.Join(dir, "stoa")
-		build := exec.Command("go", "build", "-o", binary, ".")
+		build := exec.Command("go", "build", "-trimpath", "-o", binary, ".")
 		build.Dir = "../../../.."
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
