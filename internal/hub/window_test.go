@@ -107,17 +107,17 @@ func (c *talk) note(kind string) string {
 	}
 }
 
-// counting is a model that calls a tool in each turn before it answers, and
+// sizing is a model that calls a tool in each turn before it answers, and
 // counts what it is sent.
-type counting struct {
+type sizing struct {
 	*llmtest.Fake
 	t   *testing.T
 	url string
 }
 
-func newCounting(t *testing.T, tool, args string) *counting {
+func newCounting(t *testing.T, tool, args string) *sizing {
 	t.Helper()
-	c := &counting{t: t}
+	c := &sizing{t: t}
 	c.Fake = llmtest.NewFake(t, llmtest.Gemini, func(n int, a llmtest.Asked) llmtest.Reply {
 		said := llmtest.Said{Input: len(a.Body) / 4, Output: 50}
 		if n%2 == 0 {
@@ -133,7 +133,7 @@ func newCounting(t *testing.T, tool, args string) *counting {
 	return c
 }
 
-func (c *counting) requests() (all []counted) {
+func (c *sizing) requests() (all []counted) {
 	for _, a := range c.Asked() {
 		all = append(all, count(c.t, a.Body))
 	}
@@ -182,7 +182,7 @@ func twentyTurns(t *testing.T, tools int, ups ...hubtest.Edit) {
 			Context struct{ Used, Limit, System, Tools, History int }
 		}](b).Context
 		if used.Used > window-window/8 || used.Limit != window || used.Used == 0 {
-			t.Errorf("turn %d: by the hub's own counting: %+v", turn, used)
+			t.Errorf("turn %d: by the hub's own sizing: %+v", turn, used)
 		}
 		if turn == 0 {
 			t.Logf("at the end of the first turn: %+v", used)
