@@ -36,7 +36,8 @@ type filled struct {
 func (w *writer) arguments(s *Step, a Action, fills []filled) (err error) {
 	args, placed := map[string]any{}, map[string]bool{}
 	if a.Args != nil {
-		v, ok := decoded(a.Args)
+		v, _ := decoded(a.Args)
+		var ok bool
 		if args, ok = v.(map[string]any); !ok {
 			return fmt.Errorf("the args of action %s are no object", a.Type)
 		}
