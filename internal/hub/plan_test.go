@@ -305,8 +305,11 @@ func TestPlanApprovals(t *testing.T) {
 	}
 	defer attend(t, h, h.Token)()
 	const asks = `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"n":1},"approval":true},{"id":"b","tool":"up__echo","args":{"of":"@a.n"}}]}}`
-	x := c.Go("tools/call", hubtest.ToolParams("plan_execute", asks))
+	x := c.Go("tools/call", hubtest.ToolParams("plan_execute", asks), `"progressToken":"p"`)
 	ask := api.asked()
+	for told := ""; !strings.Contains(told, "Waiting for approval: up__echo") || !strings.Contains(told, ask.ID); {
+		told = string(x.Await("notifications/progress").Params)
+	}
 	if ask.Tool != "echo" && ask.Tool != "up__echo" || string(ask.Args) != `{"n":1}` || len(web.State().Called) > 0 {
 		t.Errorf("asked for %+v", ask)
 	}

@@ -146,11 +146,11 @@ func (m planModule) wait(ctx context.Context, req *mcp.Request, run *plan.Run) e
 	return err
 }
 
-// follow waits for a run, telling the client how far it is.
+// follow waits for a run, telling the client how far it is and whether somebody
+// has to decide something.
 func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run) error {
-	last := -1
-	// The next hub goes on with a task, so that it waits for the end of this one.
-	_, err := run.Wait(ctx, taskKey(req) != "", func(s plan.Summary) {
+	last, told := -1, map[string]bool{}
+	far := func(s plan.Summary) {
 		if s.Done == last || req.Token == nil {
 			return
 		}
@@ -161,7 +161,17 @@ func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run)
 		p = wire.AppendString(append(p, `,"message":`...), fmt.Sprintf("%d of %d steps are over", s.Done, s.Steps))
 		req.Stream.Notify(mcp.NoteProgress, append(p, '}'))
 		req.Stream.Flush()
-	})
+	}
+	waits := func(s plan.Summary) {
+		for id, text := range run.Waits() {
+			if !told[id] {
+				told[id] = true
+				req.Tell(float64(s.Done)+min(0.5, float64(len(told))/1000), text) // progress has to grow
+			}
+		}
+	}
+	// The next hub goes on with a task, so that it waits for the end of this one.
+	_, err := run.Wait(ctx, taskKey(req) != "", func(s plan.Summary) { far(s); waits(s) })
 	return err
 }
 

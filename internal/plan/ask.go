@@ -77,6 +77,32 @@ func (r *Run) noted(ctx context.Context, d Do, id string) {
 	})
 }
 
+// Waits says what the run waits for, by the ids of the approvals, to those who
+// wait for the run.
+func (r *Run) Waits() map[string]string {
+	r.mu.Lock()
+	asked := map[string]bool{}
+	for _, st := range r.state.Steps {
+		for i := range st.Items {
+			if it := &st.Items[i]; it.Phase == ItemAsked && it.Ask != "" {
+				asked[it.Ask] = true
+			}
+		}
+	}
+	owner := r.state.Created.Owner
+	r.mu.Unlock()
+	if len(asked) == 0 || r.of.o.Desk == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for _, a := range r.of.o.Desk.Pending(owner) {
+		if asked[a.ID] {
+			out[a.ID] = r.of.o.Desk.Announce(&a)
+		}
+	}
+	return out
+}
+
 // decided records what a person said, or that nobody did. A question that ended
 // with the hub is put again by the next one.
 func (r *Run) decided(ctx context.Context, d Do, defined string, dec policy.Decision, err error) {

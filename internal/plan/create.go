@@ -57,9 +57,9 @@ func Create(g Goal) (*Plan, error) {
 		return nil, errors.New("no output is required: there is nothing to plan")
 	}
 	problem := search.Problem{Given: asFacts(g.Inputs), Goals: asFacts(g.Outputs)}
-	wanted := g.words()
-	for _, a := range g.Actions {
-		problem.Actions = append(problem.Actions, search.Action{Name: a.Type, Inputs: asFacts(a.Inputs), Outputs: asFacts(a.Outputs), Cost: a.cost(wanted)})
+	costs := g.costs()
+	for i, a := range g.Actions {
+		problem.Actions = append(problem.Actions, search.Action{Name: a.Type, Inputs: asFacts(a.Inputs), Outputs: asFacts(a.Outputs), Cost: costs[i]})
 	}
 	found, why := search.Find(problem)
 	if why != nil {

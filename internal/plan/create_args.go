@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/plan/search"
+	"github.com/stoahub/stoa/internal/rank"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -149,57 +150,32 @@ func (w *writer) tell(what string, u search.Use) {
 	}
 }
 
-// words are those of what is wanted, by which tools that are alike in what they
-// take and yield are told apart.
-func (g *Goal) words() map[string]bool {
-	out := map[string]bool{}
-	add := func(text string) {
-		for _, word := range search.Words(text) {
-			if len(word) > 2 && !slices.Contains(fillers, word) {
-				out[strings.TrimSuffix(word, "s")] = true
-			}
+// costs are those of the actions. A tool costs less, the better it fits what is
+// wanted, by its name and what it says that it is for: so tools that take and yield
+// the same are told apart. It is never so much less that what changes something
+// comes before what only reads.
+func (g *Goal) costs() []float64 {
+	query := g.Title + " " + g.Description
+	for _, out := range g.Outputs {
+		query += " " + out.Name
+	}
+	docs, out := make([]rank.Doc, len(g.Actions)), make([]float64, len(g.Actions))
+	for i, a := range g.Actions {
+		if a.About != "" && !strings.Contains(strings.ToLower(a.About), "deprecated") {
+			first, _, _ := strings.Cut(a.About, ". ") // the rest may say what it is not for
+			docs[i] = rank.Doc{Name: a.Type, Text: first}
 		}
 	}
-	add(g.Title)
-	add(g.Description)
-	for _, out := range g.Outputs {
-		add(out.Name)
+	scores := rank.Scores(query, docs)
+	best := slices.Max(append(scores, 0))
+	for i, a := range g.Actions {
+		out[i] = a.Cost
+		if best > 0 {
+			out[i] *= 1 - 0.4*scores[i]/best
+		}
+		if a.About != "" && slices.ContainsFunc(a.Outputs, func(f Fact) bool { return overlap(kindsOf(f.Schema), []string{"array", "object"}) }) {
+			out[i] *= 1.01 // of two that are alike in all else, the one with the plainer answer
+		}
 	}
 	return out
-}
-
-var fillers = []string{"the", "and", "for", "with", "from", "into", "that", "this", "all", "its", "are", "use"}
-
-// cost is what an action costs: less, the more of the words that are wanted its
-// tool has in its name or in what it says of itself, first of all. It is never so much less
-// that what changes something comes before what only reads.
-func (a *Action) cost(wanted map[string]bool) float64 {
-	if a.About == "" || len(wanted) == 0 {
-		return a.Cost
-	}
-	weight := map[string]float64{}
-	note := func(text string, w float64) {
-		for _, word := range search.Words(text) {
-			word = strings.TrimSuffix(word, "s")
-			weight[word] = max(weight[word], w)
-		}
-	}
-	first, rest, _ := strings.Cut(a.About, ". ")
-	note(a.Type, 1)
-	note(first, 0.9) // what it is for
-	note(rest, 0.3)  // what else there is to know, and what it is not for
-	hits := 0.0
-	for word := range wanted {
-		hits += weight[word]
-	}
-	if strings.Contains(strings.ToLower(a.About), "deprecated") {
-		hits = 0
-	}
-	cost := a.Cost * (1 - 0.4*hits/float64(len(wanted)))
-	for _, out := range a.Outputs {
-		if kinds := kindsOf(out.Schema); slices.Contains(kinds, "array") || slices.Contains(kinds, "object") {
-			return cost * 1.01 // of two that are alike in all else, the one with the plainer answer
-		}
-	}
-	return cost
 }

@@ -38,9 +38,6 @@ func words(name string) []string {
 	return out
 }
 
-// Words are the words of a name or a text, in lower case.
-func Words(text string) []string { return words(text) }
-
 // Alike says whether the words of one name are among those of the other.
 func Alike(a, b string) bool {
 	within := func(x, y []string) bool {
