@@ -51,3 +51,28 @@ func TestConsoleToolAsks(t *testing.T) {
 		c.until(t, `!document.querySelector('[data-testid=questions]')`)
 	}
 }
+
+// TestConsoleChatAsks answers in a chat what a server asks in the midst of a call, by a form below the thread.
+func TestConsoleChatAsks(t *testing.T) {
+	t.Parallel()
+	set := tools(t)
+	chromium(t)
+	ups := map[string]server{}
+	for name, era := range map[string]peer.Era{"new": peer.EraModern, "old": peer.EraLegacy} {
+		ups[name] = server{URL: peer.Serve(t, peer.Spec{Era: era, Tools: []peer.Tool{{Name: "ask", Behaviour: peer.Do(peer.Elicit)}}}).URL}
+	}
+	h := startHub(t, set, ups, map[string]any{"chat": map[string]any{"approvals": map[string]any{"default": "allow"}}})
+	c := openConsole(t, h, "chat")
+	for name := range ups {
+		c.say(t, "call "+name+"__ask")
+		c.until(t, `document.querySelector('[data-testid=questions]')?.textContent.includes('What is your name?')`)
+		c.screens(t, "chat-question")
+		c.write(t, `[data-testid=questions] textarea`, "Ann")
+		c.click(t, by("answer"))
+		c.until(t, `!document.querySelector('[data-testid=questions]') && document.querySelector('[data-testid=thread]').textContent.includes('It was answered')`)
+		c.until(t, `document.querySelector('[data-testid=thread]').textContent.includes('Ann')`)
+		c.say(t, "call "+name+"__ask")
+		c.click(t, by("decline"))
+		c.until(t, `!document.querySelector('[data-testid=questions]') && document.querySelector('[data-testid=thread]').textContent.includes('It was declined')`)
+	}
+}

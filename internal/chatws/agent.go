@@ -103,7 +103,7 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	defer caught(a.opts.Logger, l)
 	trace := traceOf(r)
 	c := &asker{Agents: a, link: l, agent: name, from: chat.Asker{By: actor.New(actor.Chat, who), Trace: trace}}
-	c.log = opened(a.opts.Logger, r.RemoteAddr, who, trace).With(obs.KeyAgent, name)
+	c.log = v.log(a.opts.Logger, r.RemoteAddr, trace).With(obs.KeyAgent, name)
 	if chain := r.Header.Get(ailumina.HeaderChain); a.opts.Signed != nil && a.opts.Signed(chain) {
 		by, err := a.opts.Traced(c.from.By, chain)
 		if err != nil {

@@ -1,7 +1,6 @@
 package chatws
 
 import (
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -84,15 +83,16 @@ func (h *Host) welcome(l *link, from visitor, v *visit) {
 		h.turnAway(l, from.query.Get("sessionId"), websocket.StatusPolicyViolation, err)
 		return
 	}
-	s.log = opened(h.opts.Logger, from.remote, from.who, from.trace).With(obs.KeySession, obs.Short(s.conv.Name()))
+	s.log = v.log(h.opts.Logger, from.remote, from.trace).With(obs.KeySession, obs.Short(s.conv.Name()))
 	s.log.Info("client connected", obs.KeyAction, "connect")
 	s.serve()
 	s.log.Info("client disconnected", obs.KeyAction, "disconnect", obs.KeyTook, time.Since(now), "code", int(s.code), "reason", s.why)
 }
 
-// opened is the logger of a socket, which has a name of its own there.
-func opened(log *slog.Logger, remote string, who *auth.Principal, trace obs.Parent) *slog.Logger {
-	log = log.With(obs.KeySocket, strings.ToLower(rand.Text()[:8]), obs.KeyPrincipal, who.Name, obs.KeyRemote, remote)
+// log is the logger of a socket, which has the id there that lists of connections
+// show.
+func (v *visit) log(log *slog.Logger, remote string, trace obs.Parent) *slog.Logger {
+	log = log.With(obs.KeySocket, v.about.ID, obs.KeyPrincipal, v.about.Principal, obs.KeyRemote, remote)
 	if id := trace.Trace(); id != "" {
 		log = log.With(obs.KeyCorrelation, id)
 	}

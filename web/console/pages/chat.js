@@ -8,6 +8,7 @@ import { Markdown } from '../lib/markdown.js';
 import { Talk } from './chat_talk.js';
 import { Approval } from '../lib/approval.js';
 import { Card, kindOf } from './chat_card.js';
+import { Questions } from './tools_questions.js';
 import { Trace, Raw } from './chat_trace.js';
 
 /** The conversation that is open; it stays when its name becomes known. @type {import('@preact/signals').Signal<Talk|null>} */
@@ -107,8 +108,20 @@ function Conversation({ talk, view, agents, chosen }) {
     talk=${talk} />`}
     <div class="approvals" aria-live="polite">${talk.approvals.value.map((a) => html`<${Approval} key=${a.id} approval=${a}
     decide=${(/** @type {any} */ p) => talk.decide({ id: a.id, ...p })} />`)}</div>
+    ${talk.questions.value.map((q) => html`<${Question} key=${q.id} one=${q} talk=${talk} />`)}
     <${Trouble} error=${talk.trouble.value} />
     <${Composer} talk=${talk} agents=${agents} chosen=${chosen} />`;
+}
+
+/** What a server asks in the midst of a call. @param {{one: any, talk: Talk}} props */
+function Question({ one, talk }) {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const params = { message: one.message, requestedSchema: one.requestedSchema, mode: one.url ? 'url' : 'form', url: one.url };
+  const asked = {
+    requests: /** @type {[string, any][]} */ ([[one.tool || one.upstream || one.id, { params }]]),
+    answer: (/** @type {Record<string, any>} */ all) => talk.reply(one.id, Object.values(all)[0]).catch(setError),
+  };
+  return html`<${Questions} asked=${asked} /><${Trouble} error=${error} />`;
 }
 
 /** @param {{talk: Talk}} props */

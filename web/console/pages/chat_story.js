@@ -23,6 +23,8 @@ export class Story {
     this.items = signal([]);
     /** @type {import('@preact/signals').Signal<any[]>} */
     this.approvals = signal([]);
+    /** What servers ask the person. @type {import('@preact/signals').Signal<any[]>} */
+    this.questions = signal([]);
     this.turn = signal('');
     this.context = signal(/** @type {any} */ (null));
   }
@@ -71,7 +73,11 @@ export class Story {
         return this.asks(p.approval);
       case 'approval.decided':
         return this.decided(f, p);
+      case 'elicitation.asked':
+        this.questions.value = [...this.questions.value.filter((q) => q.id !== p.elicitation.id), p.elicitation];
+        return;
       case 'elicitation.answered':
+        this.questions.value = this.questions.value.filter((q) => q.id !== p.elicitation.id);
         return this.add({
           kind: 'note',
           id: 'n' + f.seq,

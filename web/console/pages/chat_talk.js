@@ -53,6 +53,7 @@ export class Talk extends Story {
     if (this.session) at.searchParams.set('sessionId', this.session);
     // From the beginning the first time, so that there is one way to learn of everything.
     at.searchParams.set('after_seq', String(this.seq));
+    at.searchParams.set('can', 'elicitation');
     if (this.offset) at.searchParams.set('offset', String(this.offset));
     const socket = new Socket(at);
     this.socket = socket;
@@ -101,6 +102,7 @@ export class Talk extends Story {
     this.frames = [];
     this.items.value = [];
     this.approvals.value = [];
+    this.questions.value = [];
     this.context.value = null;
     this.turn.value = '';
   }
@@ -160,6 +162,11 @@ export class Talk extends Story {
   /** @param {any} payload of approve */
   decide(payload) {
     return this.request('approve' + payload.id, { type: 'approve', payload });
+  }
+
+  /** Answers what a server asks. @param {string} id @param {{action: string, content?: any}} reply */
+  reply(id, reply) {
+    return this.request('reply' + id, { type: 'reply', payload: { id, ...reply } });
   }
 
   /** @param {string} name @param {any} frame @returns {Promise<any>} */
@@ -240,6 +247,7 @@ export class Talk extends Story {
     }
     this.state.value = 'open';
     this.approvals.value = p.approvals || [];
+    this.questions.value = p.elicitations || [];
     this.deliver(true);
   }
 
@@ -254,7 +262,7 @@ export class Talk extends Story {
       const one = this.settle(p.key);
       if (error) this.giveBack(one);
     }
-    const name = p.frame === 'approve' ? 'approve' + p.id : p.frame;
+    const name = p.frame === 'approve' || p.frame === 'reply' ? p.frame + p.id : p.frame;
     const waits = this.asked.get(name);
     this.asked.delete(name);
     if (error && waits) waits.no(error);

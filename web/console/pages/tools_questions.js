@@ -1,5 +1,5 @@
-// What a tool asks while it runs: a form for each question, or an address to
-// go to. Nothing is sent before somebody says so.
+// What a tool asks while it runs, on its page or in a chat: a form for each
+// question, or an address to go to. Nothing is sent before somebody says so.
 import { html, useState } from '../lib/html.js';
 import { Form } from '../lib/form.js';
 import { check, blank } from '../lib/schema.js';
@@ -20,7 +20,11 @@ export function asked(came) {
 /** Only what leads to a web page is made a link. @param {string} address */
 const isWeb = (address) => /^https?:\/\//i.test(address);
 
-/** @param {{asked: {requests: [string, any][], state: any, answer: (more: string) => void}}} props */
+/** What a tool answers to a question, as its next call has it. @param {any} responses @param {any} state */
+export const answers = (responses, state) =>
+  ',"inputResponses":' + JSON.stringify(responses) + (state === undefined ? '' : ',"requestState":' + JSON.stringify(state));
+
+/** @param {{asked: {requests: [string, any][], answer: (responses: Record<string, any>) => void}}} props */
 export function Questions({ asked }) {
   const [values, setValues] = useState(() =>
     Object.fromEntries(
@@ -44,8 +48,7 @@ export function Questions({ asked }) {
         action === 'accept' && r.params?.mode !== 'url' ? { action, content: values[name] } : { action },
       ]),
     );
-    const state = asked.state === undefined ? '' : ',"requestState":' + JSON.stringify(asked.state);
-    asked.answer(',"inputResponses":' + JSON.stringify(responses) + state);
+    asked.answer(responses);
   };
   return html`<section class="card" aria-label="The tool asks" data-testid="questions" role="alertdialog">
     <h3>The tool asks</h3>

@@ -12,7 +12,7 @@ import { Shown, good } from './tools_result.js';
 import { Risk, Policy } from './tools_risk.js';
 import { MayCall } from './tools_policy.js';
 import { Definition, Mark } from './tools_pin.js';
-import { Questions, asked } from './tools_questions.js';
+import { Questions, answers, asked } from './tools_questions.js';
 
 /** @param {{name: string, query: Record<string, string>}} props */
 export function Run({ name, query }) {
@@ -227,7 +227,7 @@ async function converse(call, signal, show) {
     if (!wanted) return came;
     more = await new Promise((yes, no) => {
       signal.addEventListener('abort', () => no(signal.reason), { once: true });
-      show({ ...wanted, round, answer: yes });
+      show({ ...wanted, round, answer: (/** @type {any} */ all) => yes(answers(all, wanted.state)) });
     });
     show(null);
   }
