@@ -42,7 +42,7 @@ func TestBrowserExample(t *testing.T) {
 	}
 
 	until("connected", `!document.getElementById('main').hidden`)
-	shown("state", "version 2026-07-28 of the protocol: 8 tools")
+	shown("state", "version 2026-07-28 of the protocol: 9 tools")
 	choose("mirror", `{"city":"Oslo"}`)
 	shown("result", `{"city":"Oslo"}`)
 	choose("steps", `{}`)

@@ -28,7 +28,7 @@ func TestDeletedStaysGoneAfterAKill(t *testing.T) {
 	h := serve(t, servers, object{"policy": object{"rules": list{object{"tools": "files__write", "action": "ask"}}}})
 	folder := t.TempDir()
 	all := h.settleIn(t, h.owner, "one", folder)
-	kept := h.publish(t, h.owner, "stays", planOf(object{"id": "a", "tool": "files__list"}))
+	kept := h.publish(t, h.owner, "stays", planOf(object{"id": "a", "tool": "files__read"}))
 	carol := h.token(t, "carol")
 	h.tool(t, "/s/other/mcp", h.owner, "context_add", object{"name": "note", "data": "kept"})
 	h.deleteAll(t)

@@ -321,7 +321,21 @@ func (h *hub) try(method, path, token string, header http.Header, body any) (rep
 	}
 	defer response.Body.Close()
 	got, err := io.ReadAll(response.Body)
+	if request.Method == http.MethodPost && strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		got = lastEvent(got)
+	}
 	return reply{status: response.StatusCode, text: string(got), header: response.Header}, err
+}
+
+// lastEvent is the answer at the end of a stream that tells something else before it.
+func lastEvent(stream []byte) []byte {
+	var last []byte
+	for line := range bytes.Lines(stream) {
+		if data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:")); ok && len(bytes.TrimSpace(data)) > 0 {
+			last = bytes.TrimSpace(data)
+		}
+	}
+	return last
 }
 
 // rpc is a JSON-RPC request.

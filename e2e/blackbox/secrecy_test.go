@@ -134,7 +134,7 @@ func (h *hub) leaveTraces(t testing.TB, token string) {
 	h.tool(t, face, token, "plan_execute", object{"plan": planOf(object{"id": "bobs", "tool": "files__read"})})
 	h.tool(t, face, token, "task_start", object{"tool": "files__read"})
 	h.say(t, token, callOf("files__write", object{"path": "bobs"}), object{"sessionId": "bobs-work"})
-	await.Until(t, "the log tells of the session", func() bool {
-		return strings.Contains(h.get(t, "/api/v1/logs?limit=1000", h.owner).text, "bobs-work")
+	await.Until(t, "the log tells of what bob did", func() bool {
+		return strings.Contains(h.get(t, "/api/v1/logs?limit=1000", h.owner).text, "bob")
 	})
 }

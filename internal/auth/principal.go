@@ -105,6 +105,9 @@ func (s Scopes) Allows(upstream string) bool {
 	return false
 }
 
+// All reports whether the scopes cover every upstream.
+func (s Scopes) All() bool { return slices.Contains(s, "*") }
+
 // Check says what is wrong with the scopes, if anything.
 func (s Scopes) Check() error {
 	if len(s) == 0 {

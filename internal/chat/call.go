@@ -190,7 +190,7 @@ func (t *turn) beside(ctx context.Context, j *job) (err error) {
 func (t *turn) caught(err *error) {
 	if p := recover(); p != nil {
 		f := fault.New(fault.Internal, "chat", "the call stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		t.e.opts.Logger.Error("a call of a turn stumbled", obs.KeySession, obs.Short(t.session), obs.KeyTurn, t.id, obs.KeyCorrelation, t.input.Correlation, obs.KeyErr, f.Err)
+		t.e.opts.Logger.Error("a call of a turn stumbled", obs.KeyPrincipal, t.input.Principal, obs.KeySession, obs.Short(t.session), obs.KeyTurn, t.id, obs.KeyCorrelation, t.input.Correlation, obs.KeyErr, f.Err)
 		*err = f
 	}
 }

@@ -12,23 +12,24 @@ import (
 // What a conversation does is logged by names and figures: what is said in it,
 // and what passes to and from tools, is not.
 
-// open makes the logger of the turn, whose lines say which turn they are of.
+// openLog makes the logger of the turn, whose lines say which turn they are of
+// and whose: others must not read them.
 func (t *turn) openLog(pairs ...any) {
 	from := t.log
 	if from == nil {
-		from = t.e.opts.Logger.With(obs.KeySession, obs.Short(t.session), obs.KeyCorrelation, t.input.Correlation)
+		from = t.e.opts.Logger.With(obs.KeyPrincipal, t.input.Principal, obs.KeySession, obs.Short(t.session), obs.KeyCorrelation, t.input.Correlation)
 	}
 	t.log = from.With(pairs...)
 }
 
 func (t *turn) logStart() {
-	t.log.Info("turn started", obs.KeyAction, "turn", "input", t.input.ID, obs.KeyAgent, t.agent.Name, obs.KeyModel, t.model.Name, obs.KeyPrincipal, t.by.Name(), "trace", t.trace.Trace())
+	t.log.Info("turn started", obs.KeyAction, "turn", "input", t.input.ID, obs.KeyAgent, t.agent.Name, obs.KeyModel, t.model.Name, "trace", t.trace.Trace())
 }
 
 func (t *turn) logEnd(end *End) {
 	level := slog.LevelInfo
 	attrs := []any{obs.KeyAction, "turn", "reason", end.Reason, obs.KeyTook, time.Since(t.begun), obs.KeyModel, end.Model, "steps", end.Steps,
-		"inputTokens", end.Usage.Input, "outputTokens", end.Usage.Output, obs.KeyPrincipal, t.by.Name()}
+		"inputTokens", end.Usage.Input, "outputTokens", end.Usage.Output}
 	if end.Reason == ReasonFailed {
 		level = slog.LevelWarn
 		attrs = append(attrs, obs.KeyKind, end.Kind, obs.KeyErr, end.Error)

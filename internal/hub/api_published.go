@@ -199,9 +199,9 @@ func (h *Hub) publishPlan(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err != nil {
 		return err
 	}
-	p, problems := plan.Examine(body, nil, h.plans.runs.Tools(r.Context(), asking(who).Client.Actor, ""))
-	if problems != nil {
-		return modules.AsFault(&plan.Problems{List: problems})
+	p, err := h.planOptions().Examine(r.Context(), asking(who).Client.Actor, nil, body, nil)
+	if err != nil {
+		return modules.AsFault(err)
 	}
 	name := r.PathValue("plan")
 	tool, err := h.publish(r.Context(), asking(who), name, p)

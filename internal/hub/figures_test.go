@@ -86,6 +86,9 @@ func figuresHub(r *collector.Receiver, capacity int) []hubtest.Edit {
 		}),
 		// It takes so long to be there that nobody misses that it is not.
 		hubtest.Stdio("mortal", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{SlowStart: 500 * time.Millisecond}}),
+		hubtest.Stdio("kept", peer.Spec{Tools: []peer.Tool{counting("count", pure)}}, func(s *config.Server) {
+			s.Tools.Override = map[string]config.Override{"count": {Cache: config.Cache{TTL: time.Hour}}}
+		}),
 		hubtest.Stdio("later", spec, func(s *config.Server) { s.Task = config.TaskAlways }),
 		hubtest.Config(func(c *config.Config) {
 			c.Policy.Rules = config.Rules{Rules: []config.Rule{{Tools: []string{"up:ask"}, Action: "ask"}}}
@@ -98,7 +101,7 @@ func TestFiguresMove(t *testing.T) {
 	r := collector.New(t)
 	f := &figures{t: t, moved: map[string]bool{}}
 	f.h = hubtest.New(t, figuresHub(r, 7)...)
-	for _, name := range []string{"up", "frail", "own", "queue", "later", "mortal"} {
+	for _, name := range []string{"up", "frail", "own", "queue", "later", "mortal", "kept"} {
 		settled(t, f.h, name)
 	}
 	api := apiClient{t, f.h, f.h.Token}
@@ -121,6 +124,7 @@ func (f *figures) calls(c *hubtest.Client) {
 	f.rises(func() { c.Tool("up__echo", `{}`) }, `stoa_calls_total{outcome="ok",tool="echo",upstream="up"}`, `stoa_call_seconds_count{upstream="up"}`, `stoa_trace_spans{state="sent"}`)
 	f.rises(func() { c.Tool("up__refuse", `{}`) }, `stoa_calls_total{outcome="tool_error",tool="refuse",upstream="up"}`, `stoa_incidents`)
 	f.rises(func() { c.Tool("up__hang", `{}`) }, `stoa_errors_total{kind="timeout"}`, `stoa_calls_total{outcome="fault",tool="hang",upstream="up"}`)
+	f.rises(func() { c.Tool("kept__count", `{}`) }, `stoa_cache_total{outcome="miss",upstream="kept"}`, `stoa_cache_entries`, `stoa_cache_bytes`)
 	f.rises(func() { c.Tool("up__none", `{}`) }, `stoa_errors_total{kind="unknown_tool"}`, `stoa_calls_total{outcome="fault",tool="tools/call",upstream=""}`)
 }
 

@@ -232,9 +232,9 @@ func (m planModule) create(ctx context.Context, req *mcp.Request, raw json.RawMe
 // proposes, or one that is found.
 func (m planModule) made(ctx context.Context, req *mcp.Request, a planArgs, s *session.Session) (*plan.Plan, error) {
 	if a.Plan != nil {
-		p, problems := plan.Examine(a.Plan, known(s), m.o.tools(ctx, req.Client.Actor, s))
-		if problems != nil {
-			return nil, &plan.Problems{List: problems}
+		p, err := m.o.Examine(ctx, req.Client.Actor, s, a.Plan, known(s))
+		if err != nil {
+			return nil, err
 		}
 		p.Title, p.Description = cmp.Or(a.Title, p.Title), cmp.Or(a.Description, p.Description)
 		return p, nil
@@ -268,6 +268,19 @@ func (m planModule) made(ctx context.Context, req *mcp.Request, a planArgs, s *s
 		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: "goal", Msg: "no model is configured that could propose a plan", Hint: "Configure one under models, or give requiredOutputs and allowableActions."}
 	}
 	return m.o.Propose(ctx, req, plan.Proposal{Goal: g, Text: a.Goal, Known: known(s)})
+}
+
+// Examine reads a plan that is to be kept or published. One that could not be run
+// is refused, with everything that is wrong with it. The error is *plan.Problems.
+func (o PlanOptions) Examine(ctx context.Context, by actor.Actor, s *session.Session, raw []byte, known func(string) bool) (*plan.Plan, error) {
+	p, problems := plan.Examine(raw, known, o.tools(ctx, by, s))
+	if !by.Principal().Scopes.All() {
+		problems = plan.Known(problems)
+	}
+	if len(problems) > 0 {
+		return nil, &plan.Problems{List: problems}
+	}
+	return p, nil
 }
 
 func known(s *session.Session) func(string) bool {

@@ -25,6 +25,13 @@ func Examine(raw []byte, known func(name string) bool, find Lookup) (*Plan, []Pr
 	return p, problems
 }
 
+// Known leaves out what is said of tools that are not there. Who may use some
+// servers alone cannot see the tools of others, and may write plans for those who
+// can: whether such a tool is there must not be told.
+func Known(problems []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.unknown })
+}
+
 // merge adds what is not said of the same place already.
 func merge(problems, more []Problem) []Problem {
 	said := map[string]bool{}

@@ -192,6 +192,8 @@ type Problem struct {
 	Step    string `json:"step,omitempty"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+
+	unknown bool // there is no such tool, for who asks
 }
 
 func (p Problem) String() string {

@@ -64,7 +64,7 @@ func (c *preflight) call(at string, s *Step, name string, args json.RawMessage) 
 	tool, err := c.find(name)
 	if err != nil {
 		f := fault.Of(err)
-		return []Problem{{Pointer: at + "/tool", Step: s.ID, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Msg), Hint: f.Advice()}}
+		return []Problem{{Pointer: at + "/tool", Step: s.ID, Message: fmt.Sprintf("%s cannot be called: %s", name, f.Msg), Hint: f.Advice(), unknown: f.Kind == fault.UnknownTool}}
 	}
 	if tool.Input == nil {
 		return nil

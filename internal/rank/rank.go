@@ -58,7 +58,8 @@ func Scores(query string, docs []Doc) []float64 {
 
 // common words say nothing of what is meant.
 var common = map[string]bool{"the": true, "and": true, "for": true, "with": true, "that": true, "this": true, "from": true, "are": true, "was": true,
-	"you": true, "can": true, "will": true, "use": true, "its": true, "not": true, "all": true, "one": true, "what": true, "please": true, "tool": true}
+	"you": true, "can": true, "will": true, "use": true, "its": true, "not": true, "all": true, "one": true, "what": true, "please": true, "tool": true,
+	"to": true, "of": true, "in": true, "on": true, "is": true, "it": true, "or": true, "by": true, "as": true, "at": true, "an": true, "be": true, "do": true, "me": true, "my": true, "if": true}
 
 // words are those of a text, in small letters, without endings that do not
 // matter. Names are taken apart where their words begin.

@@ -55,7 +55,7 @@ func wrap(err error) error {
 	if problems, ok := errors.AsType[*plan.Problems](err); ok {
 		e := &Error{Kind: fault.InvalidArguments.String(), Message: problems.Error(), Hint: "Mend every problem that is listed.", cause: err}
 		for _, p := range problems.List {
-			e.Problems = append(e.Problems, Problem(p))
+			e.Problems = append(e.Problems, Problem{Pointer: p.Pointer, Step: p.Step, Message: p.Message, Hint: p.Hint})
 		}
 		return e
 	}
