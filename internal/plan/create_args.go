@@ -159,14 +159,17 @@ func (g *Goal) costs() []float64 {
 	for _, out := range g.Outputs {
 		query += " " + out.Name
 	}
-	docs, out := make([]rank.Doc, len(g.Actions)), make([]float64, len(g.Actions))
+	first, whole, out := make([]rank.Doc, len(g.Actions)), make([]rank.Doc, len(g.Actions)), make([]float64, len(g.Actions))
 	for i, a := range g.Actions {
 		if a.About != "" && !strings.Contains(strings.ToLower(a.About), "deprecated") {
-			first, _, _ := strings.Cut(a.About, ". ") // the rest may say what it is not for
-			docs[i] = rank.Doc{Name: a.Type, Text: first}
+			text, _, _ := strings.Cut(a.About, ". ")
+			first[i], whole[i] = rank.Doc{Name: a.Type, Text: text}, rank.Doc{Name: a.Type, Text: a.About}
 		}
 	}
-	scores := rank.Scores(query, docs)
+	scores := rank.Scores(query, first)
+	for i, more := range rank.Scores(query, whole) {
+		scores[i] += more / 2 // what follows the first sentence may say what it is not for
+	}
 	best := slices.Max(append(scores, 0))
 	for i, a := range g.Actions {
 		out[i] = a.Cost
