@@ -218,15 +218,30 @@ func perform(tool string, raw json.RawMessage) string {
 		for i := range rows {
 			rows[i] = map[string]int{"id": i}
 		}
-		b, err := json.Marshal(map[string]any{"rows": rows})
+		return structured(map[string]any{"rows": rows})
+	case "load":
+		text, err := os.ReadFile(args.Path)
 		if err != nil {
 			return said(err.Error(), true)
 		}
-		return fmt.Sprintf(`{"content":[{"type":"text","text":%q}],"structuredContent":%s}`, b, b)
+		return structured(map[string]any{"content": string(text)})
 	case "read":
 		return said("some text", false)
 	}
 	return said("no tool "+tool, true)
+}
+
+// structured is a result with content that programs read, and the same as text.
+func structured(value map[string]any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return said(err.Error(), true)
+	}
+	b, err := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": string(text)}}, "structuredContent": value})
+	if err != nil {
+		return said(err.Error(), true)
+	}
+	return string(b)
 }
 
 func said(text string, isError bool) string {
@@ -270,6 +285,9 @@ func upstream(t testing.TB, env ...string) (map[string]any, ledger) {
 
 // longTools are a text and rows of any size, for those who list them.
 const longTools = `{"name":"long","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"rows","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
+
+// loadTool reads a file, and yields what is in it as a member of its result.
+const loadTool = `{"name":"load","description":"Read a document.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false},"outputSchema":{"type":"object","properties":{"content":{"type":"string"}},"required":["content"]},"annotations":{"readOnlyHint":true}}`
 
 // withTools is upstream with further tools, each as tools/list has it.
 func withTools(t testing.TB, tools string) (map[string]any, ledger) {
