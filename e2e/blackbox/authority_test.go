@@ -61,12 +61,18 @@ type socket struct {
 
 func (h *hub) socket(t testing.TB, token string) *socket {
 	t.Helper()
+	return h.socketAt(t, "/ws", token)
+}
+
+// socketAt is socket for a conversation that is there already, or for an agent.
+func (h *hub) socketAt(t testing.TB, path, token string) *socket {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
-	conn, _, err := websocket.Dial(ctx, "ws://"+h.address+"/ws", &websocket.DialOptions{HTTPHeader: header, HTTPClient: client})
+	conn, _, err := websocket.Dial(ctx, "ws://"+h.address+path, &websocket.DialOptions{HTTPHeader: header, HTTPClient: client})
 	if err != nil {
 		cancel()
 		t.Fatal(err)

@@ -1,16 +1,12 @@
 package blackbox
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/coder/websocket"
-	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // B11: who gets no answer of a model is told why.
@@ -53,27 +49,17 @@ func TestRefusalOfAModelIsSaid(t *testing.T) {
 	}
 }
 
-// askAgent puts a question to an agent by its socket, and returns all it says.
+// askAgent puts a question to an agent by its socket, and returns all it says,
+// a message a line.
 func (h *hub) askAgent(t testing.TB, agent, question string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
-	defer cancel()
-	c, _, err := websocket.Dial(ctx, "ws://"+h.address+"/ws/"+agent, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + h.owner}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.CloseNow()
-	if err := c.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"user_input":%q}`, question)); err != nil {
-		t.Fatal(err)
-	}
+	s := h.socketAt(t, "/ws/"+agent, h.owner)
+	s.write(object{"user_input": question})
 	var all strings.Builder
 	for {
-		_, text, err := c.Read(ctx)
-		if err != nil {
-			t.Fatalf("%v after %s", err, all.String())
-		}
-		all.Write(text)
-		if said := string(text); strings.Contains(said, `"complete"`) || strings.Contains(said, `"error"`) {
+		kind, text := s.until("sentence", "tool_running", "tool_complete", "complete", "error")
+		all.WriteString(text + "\n")
+		if kind == "complete" || kind == "error" {
 			return all.String()
 		}
 	}
