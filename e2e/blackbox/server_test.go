@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -225,11 +226,16 @@ func perform(tool string, raw json.RawMessage) string {
 			return said(err.Error(), true)
 		}
 		return structured(map[string]any{"content": string(text)})
+	case "tick":
+		return said(fmt.Sprintf("tick %d", ticks.Add(1)), false)
 	case "read":
 		return said("some text", false)
 	}
 	return said("no tool "+tool, true)
 }
+
+// ticks is how often the server was asked for tick.
+var ticks atomic.Int32
 
 // structured is a result with content that programs read, and the same as text.
 func structured(value map[string]any) string {
@@ -288,6 +294,9 @@ const longTools = `{"name":"long","inputSchema":{"type":"object"},"annotations":
 
 // loadTool reads a file, and yields what is in it as a member of its result.
 const loadTool = `{"name":"load","description":"Read a document.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false},"outputSchema":{"type":"object","properties":{"content":{"type":"string"}},"required":["content"]},"annotations":{"readOnlyHint":true}}`
+
+// tickTool says something else each time.
+const tickTool = `{"name":"tick","description":"See how far it is.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
 
 // withTools is upstream with further tools, each as tools/list has it.
 func withTools(t testing.TB, tools string) (map[string]any, ledger) {
