@@ -8,6 +8,7 @@ const (
 	KeyAction      = "action"      // what it was doing
 	KeySession     = "session"     // the Session, or the connection of a legacy client; see Short
 	KeyPrincipal   = "principal"   // who asked
+	KeyBy          = "by"          // who did it, or decided it
 	KeyRequest     = "request"     // the id that the client gave its request
 	KeyParent      = "parent"      // what made the request: another request, a run, a turn
 	KeyCorrelation = "correlation" // what all lines have in common that came of one request

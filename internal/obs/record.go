@@ -103,7 +103,7 @@ type Query struct {
 	Search    string       // text that is in the message or in an attribute (key=value), in any case
 	Since     time.Time    // not before; zero means from the beginning
 	Before    time.Time    // earlier than this; zero means up to now
-	Principal string       // whose records are wanted: those that name another are left out; empty means everybody's
+	Principal string       // whose records are wanted: theirs, and those that are nobody's; empty means everybody's
 	Limit     int          // at most so many, the newest; 0 means 100; MaxLimit is the most
 }
 
@@ -125,12 +125,8 @@ func (q *Query) wants(r *Record) bool {
 		!q.Before.IsZero() && !r.Time.Before(q.Before) {
 		return false
 	}
-	if q.Principal != "" {
-		for _, a := range r.Attrs {
-			if a.Key == KeyPrincipal && a.Text() != q.Principal {
-				return false
-			}
-		}
+	if q.Principal != "" && !r.mayBeSeenBy(q.Principal) {
+		return false
 	}
 	if q.Search == "" {
 		return true
@@ -145,4 +141,26 @@ func (q *Query) wants(r *Record) bool {
 		}
 	}
 	return false
+}
+
+// mayBeSeenBy says whether a record is for the eyes of a principal: it names no
+// other, and it names this one where it is about something that somebody has.
+// So a line that forgets to say whose it is shows too little, not too much.
+func (r *Record) mayBeSeenBy(principal string) bool {
+	theirs, somebodys := false, false
+	for _, a := range r.Attrs {
+		switch a.Key {
+		case KeyPrincipal, KeyBy:
+			switch a.Text() {
+			case principal:
+				theirs = true
+			case "": // nobody
+			default:
+				return false
+			}
+		case KeySession, KeySocket, KeyRemote, KeyRequest, KeyParent, KeyCorrelation, KeyTurn, KeyCall, KeyRun, KeyTask:
+			somebodys = true
+		}
+	}
+	return theirs || !somebodys
 }
