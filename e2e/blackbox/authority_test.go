@@ -1,8 +1,6 @@
 package blackbox
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coder/websocket"
-	"github.com/coder/websocket/wsjson"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
@@ -52,66 +48,6 @@ func TestRuleThatArrivesInATurnCounts(t *testing.T) {
 	l.want(t, "write", 0)
 }
 
-// socket is a connection to the chat.
-type socket struct {
-	t    testing.TB
-	ctx  context.Context
-	conn *websocket.Conn
-}
-
-func (h *hub) socket(t testing.TB, token string) *socket {
-	t.Helper()
-	return h.socketAt(t, "/ws", token)
-}
-
-// socketAt is socket for a conversation that is there already, or for an agent.
-func (h *hub) socketAt(t testing.TB, path, token string) *socket {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
-	header := http.Header{}
-	if token != "" {
-		header.Set("Authorization", "Bearer "+token)
-	}
-	conn, _, err := websocket.Dial(ctx, "ws://"+h.address+path, &websocket.DialOptions{HTTPHeader: header, HTTPClient: client})
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	conn.SetReadLimit(16 << 20)
-	t.Cleanup(func() {
-		_ = conn.CloseNow()
-		cancel()
-	})
-	return &socket{t, ctx, conn}
-}
-
-func (s *socket) write(frame object) {
-	s.t.Helper()
-	if err := wsjson.Write(s.ctx, s.conn, frame); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// until reads frames up to one of these types.
-func (s *socket) until(types ...string) (kind, text string) {
-	s.t.Helper()
-	for {
-		_, b, err := s.conn.Read(s.ctx)
-		if err != nil {
-			s.t.Fatalf("waiting for a frame %q: %v", types, err)
-		}
-		var frame struct{ Type string }
-		if err := json.Unmarshal(b, &frame); err != nil {
-			s.t.Fatal(err)
-		}
-		for _, want := range types {
-			if frame.Type == want {
-				return want, string(b)
-			}
-		}
-	}
-}
-
 func TestApprovingNeedsAToken(t *testing.T) {
 	t.Parallel()
 	files, l := upstream(t)
@@ -119,9 +55,9 @@ func TestApprovingNeedsAToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	bob := h.token(t, "bob")
 	h.attend(t, h.owner)
-	s := h.socket(t, "")
+	s := h.socket(t, "/ws", "", nil)
 	s.until("connection")
-	s.write(object{"type": "message", "payload": object{"text": callOf("files__write", object{"path": path})}})
+	s.send(object{"type": "message", "payload": object{"text": callOf("files__write", object{"path": path})}})
 	s.until("approval.asked")
 	question := h.waiting(t, h.owner)[0]
 	yes := object{"decision": "approve"}
@@ -130,7 +66,7 @@ func TestApprovingNeedsAToken(t *testing.T) {
 		if remember != "" {
 			frame["remember"] = remember
 		}
-		s.write(object{"type": "approve", "payload": frame})
+		s.send(object{"type": "approve", "payload": frame})
 		if kind, text := s.until("ack", "error", "turn.ended"); kind != "error" {
 			t.Fatalf("a socket without a token approved: %s", text)
 		}

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 	listVariable = "BLACKBOX_LIST"
 	// slowVariable names a file until which that server lists no tools.
 	slowVariable = "BLACKBOX_SLOW"
+	// helloVariable is what that server answers to initialize, if it is set.
+	helloVariable = "BLACKBOX_HELLO"
 )
 
 // entry is one line of a ledger: a request that reached the server.
@@ -84,6 +87,31 @@ const toolList = `{"tools":[
 {"name":"press","description":"Press until a file is there.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}},
 {"name":"wait","description":"Wait for a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},"annotations":{"readOnlyHint":true}}]}`
 
+// speaker is how the server reaches its client.
+type speaker struct {
+	mu   sync.Mutex
+	told chan json.RawMessage // what the client answers to a question
+}
+
+func (s *speaker) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Printf(format+"\n", args...)
+}
+
+func (s *speaker) answer(id json.RawMessage, member, value string) {
+	s.say(`{"jsonrpc":"2.0","id":%s,%q:%s}`, id, member, strings.ReplaceAll(value, "\n", ""))
+}
+
+// wanted are the params of a call.
+type wanted struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Meta      struct {
+		ProgressToken json.RawMessage `json:"progressToken"`
+	} `json:"_meta"`
+}
+
 // serveStdio is a small MCP server of the legacy era.
 func serveStdio() int {
 	if os.Getenv(loudVariable) != "" {
@@ -91,53 +119,49 @@ func serveStdio() int {
 			fmt.Fprintln(os.Stderr, "environment:", variable)
 		}
 	}
-	var mu sync.Mutex
-	answer := func(id json.RawMessage, member, value string) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%q:%s}`+"\n", id, member, value)
-	}
-	go tellChanges(func() {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-	})
+	out := &speaker{told: make(chan json.RawMessage, 1)}
+	go tellChanges(func() { out.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`) })
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 16<<20)
 	for in.Scan() {
 		var request struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
-			Params struct {
-				Name      string          `json:"name"`
-				Arguments json.RawMessage `json:"arguments"`
-			} `json:"params"`
+			Params wanted          `json:"params"`
+			Result json.RawMessage `json:"result"`
 		}
 		if json.Unmarshal(in.Bytes(), &request) != nil || request.ID == nil {
+			if request.Method == "notifications/cancelled" {
+				note("cancelled", nil)
+			}
 			continue // a notification asks for nothing
 		}
-		if request.Method == "tools/call" { // a call that waits must not hold up a list
-			go func() { answer(request.ID, "result", perform(request.Params.Name, request.Params.Arguments)) }()
-			continue
-		}
-		if result, known := replies[request.Method]; known {
-			if request.Method == "tools/list" {
-				go func() {
-					if slow := os.Getenv(slowVariable); slow != "" {
-						note("tools/list", nil)
-						untilThere(slow)
-					}
-					answer(request.ID, "result", strings.ReplaceAll(listed(), "\n", ""))
-				}()
-				continue
-			}
+		result, known := replies[request.Method]
+		switch {
+		case request.Method == "": // the answer to what a tool has asked
+			out.told <- request.Result
+		case request.Method == "tools/call" && request.Params.Name == "break":
+			out.answer(request.ID, "error", `{"code":-32603,"message":"it broke"}`)
+		case request.Method == "tools/call": // a call that waits must not hold up a list
+			go func() { out.answer(request.ID, "result", perform(out, request.Params)) }()
+		case request.Method == "tools/list":
+			go func() {
+				if slow := os.Getenv(slowVariable); slow != "" {
+					note("tools/list", nil)
+					untilThere(slow)
+				}
+				out.answer(request.ID, "result", listed())
+			}()
+		case request.Method == "initialize":
+			out.answer(request.ID, "result", cmp.Or(os.Getenv(helloVariable), result))
+		case known:
 			if request.Method == "completion/complete" {
 				note("complete", nil)
 			}
-			answer(request.ID, "result", strings.ReplaceAll(result, "\n", ""))
-			continue
+			out.answer(request.ID, "result", result)
+		default:
+			out.answer(request.ID, "error", fmt.Sprintf(`{"code":-32601,"message":"no method %s"}`, request.Method))
 		}
-		answer(request.ID, "error", fmt.Sprintf(`{"code":-32601,"message":"no method %s"}`, request.Method))
 	}
 	return 0
 }
@@ -194,16 +218,16 @@ func note(tool string, args json.RawMessage) {
 	}
 }
 
-func perform(tool string, raw json.RawMessage) string {
-	note(tool, raw)
+func perform(out *speaker, call wanted) string {
+	note(call.Name, call.Arguments)
 	var args struct {
 		Path, Text string
 		Size       int
 	}
-	if err := json.Unmarshal(raw, &args); err != nil {
+	if err := json.Unmarshal(call.Arguments, &args); err != nil {
 		return said(err.Error(), true)
 	}
-	switch tool {
+	switch call.Name {
 	case "write":
 		if err := os.WriteFile(args.Path, []byte(args.Text), 0o600); err != nil {
 			return said(err.Error(), true)
@@ -212,6 +236,11 @@ func perform(tool string, raw json.RawMessage) string {
 	case "wait", "press":
 		untilThere(args.Path)
 		return said("it is there", false)
+	case "ask":
+		out.say(`{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":%q,"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`, question)
+		return said(string(<-out.told), false)
+	case "count":
+		return count(out, call.Meta.ProgressToken, args.Path)
 	case "long":
 		return said(strings.Repeat("0123456789", args.Size/10), false)
 	case "rows":
@@ -231,7 +260,23 @@ func perform(tool string, raw json.RawMessage) string {
 	case "read":
 		return said("some text", false)
 	}
-	return said("no tool "+tool, true)
+	return said("no tool "+call.Name, true)
+}
+
+// question is what the tool ask asks its user.
+const question = "What is your name?"
+
+// count tells how far it has come, in numbers alone, until a file is there.
+func count(out *speaker, token json.RawMessage, path string) string {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for n := 1; !exists(path); n++ {
+		if token != nil {
+			out.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":100000}}`, token, n)
+		}
+		<-tick.C
+	}
+	return said("counted", false)
 }
 
 // ticks is how often the server was asked for tick.
@@ -299,11 +344,11 @@ const loadTool = `{"name":"load","description":"Read a document.","inputSchema":
 const tickTool = `{"name":"tick","description":"See how far it is.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
 
 // withTools is upstream with further tools, each as tools/list has it.
-func withTools(t testing.TB, tools string) (map[string]any, ledger) {
+func withTools(t testing.TB, tools string, env ...string) (map[string]any, ledger) {
 	t.Helper()
 	list := t.TempDir() + "/list"
 	if err := os.WriteFile(list, []byte(strings.Replace(toolList, `{"tools":[`, `{"tools":[`+tools+",", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return upstream(t, listVariable, list)
+	return upstream(t, append(env, listVariable, list)...)
 }

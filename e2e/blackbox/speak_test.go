@@ -87,7 +87,13 @@ var greeting = object{"protocolVersion": "2025-06-18", "capabilities": object{},
 // stdio runs `stoa stdio` until the test ends, and returns how to ask it.
 func (h *hub) stdio(t testing.TB, flags ...string) (ask func(method string, params object) string) {
 	t.Helper()
-	cmd := command(t, h, append([]string{"stdio"}, flags...)...)
+	return h.piped(t, append([]string{"stdio"}, flags...)...)
+}
+
+// piped runs a command that is an MCP server on its pipes, until the test ends.
+func (h *hub) piped(t testing.TB, args ...string) (ask func(method string, params object) string) {
+	t.Helper()
+	cmd := command(t, h, args...)
 	in, out, err := proc.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -111,19 +117,19 @@ func (h *hub) stdio(t testing.TB, flags ...string) (ask func(method string, para
 			b = append(b, "\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`...)
 		}
 		if _, err := in.Write(append(b, '\n')); err != nil {
-			t.Fatalf("stoa stdio takes nothing any more: %v", err)
+			t.Fatalf("stoa %s takes nothing any more: %v", args[0], err)
 		}
-		return answerOf(t, out)
+		return answerOf(t, args[0], out)
 	}
 }
 
 // answerOf reads up to the answer to the request.
-func answerOf(t testing.TB, out *bufio.Reader) string {
+func answerOf(t testing.TB, who string, out *bufio.Reader) string {
 	t.Helper()
 	for {
 		line, err := out.ReadString('\n')
 		if err != nil {
-			t.Fatalf("stoa stdio says nothing more: %v", err)
+			t.Fatalf("stoa %s says nothing more: %v", who, err)
 		}
 		var message struct{ ID json.RawMessage }
 		if json.Unmarshal([]byte(line), &message) == nil && message.ID != nil {

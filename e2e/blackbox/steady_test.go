@@ -62,7 +62,7 @@ func breakingOff(t testing.TB, times int) (*llmtest.Fake, string) {
 // only adds them up. end is the frame that ends the turn.
 func (s *socket) told(text string) (all, end string) {
 	s.t.Helper()
-	s.write(object{"type": "message", "payload": object{"text": text}})
+	s.send(object{"type": "message", "payload": object{"text": text}})
 	for {
 		kind, frame := s.until("text", "turn.ended")
 		if kind == "turn.ended" {
@@ -86,7 +86,7 @@ func TestBrokenAnswerIsAskedForAgainAndShownOnce(t *testing.T) {
 				"chat":   object{"retryAttempts": attempts, "retryDelay": 1},
 				"agents": object{"poet": object{"systemPrompt": "Tell."}}})
 			h.launch(t)
-			s := h.socket(t, h.owner)
+			s := h.socket(t, "/ws", h.owner, nil)
 			s.until("connection")
 			if all, end := s.told("Tell me."); all != tale || !strings.Contains(end, `"reason":"done"`) {
 				t.Errorf("a client that adds up texts has %q: %s", all, clip(end))
@@ -95,7 +95,7 @@ func TestBrokenAnswerIsAskedForAgainAndShownOnce(t *testing.T) {
 				t.Fatalf("the model was asked %d times, want %d", n, attempts+1)
 			}
 			var sentences strings.Builder
-			for line := range strings.Lines(h.askAgent(t, "poet", "Tell me.")) {
+			for line := range strings.Lines(h.askAgent(t, "poet", "Tell me.", nil)) {
 				var one struct{ Sentence string }
 				if json.Unmarshal([]byte(line), &one) == nil {
 					sentences.WriteString(one.Sentence)
@@ -119,7 +119,7 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 	model, url := breakingOff(t, 100)
 	h := prepare(t, object{}, using(url), object{"chat": object{"retryAttempts": attempts, "retryDelay": 1}})
 	h.launch(t)
-	s := h.socket(t, h.owner)
+	s := h.socket(t, "/ws", h.owner, nil)
 	s.until("connection")
 	_, end := s.told("Tell me.")
 	mentions(t, "the end of the turn", end, `"reason":"failed"`)

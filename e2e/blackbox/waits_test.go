@@ -32,12 +32,12 @@ func TestSimpleClientHearsOfAnApproval(t *testing.T) {
 	files, l := upstream(t)
 	h := serve(t, object{"files": files})
 	path := filepath.Join(t.TempDir(), "a")
-	s := h.socket(t, h.owner)
+	s := h.socket(t, "/ws", h.owner, nil)
 	var hello struct{ Payload struct{ SessionID string } }
 	if _, text := s.until("connection"); json.Unmarshal([]byte(text), &hello) != nil || hello.Payload.SessionID == "" {
 		t.Fatalf("no session: %s", text)
 	}
-	s.write(object{"type": "message", "payload": object{"text": callOf("files__write", object{"path": path})}})
+	s.send(object{"type": "message", "payload": object{"text": callOf("files__write", object{"path": path})}})
 	heard := s.heardBefore("approval.asked")
 	question := h.waiting(t, h.owner)[0]
 	for what, word := range map[string]string{"that something waits": "approv", "which tool": "files__write", "with which arguments": path, "how to decide": question.ID} {
@@ -48,7 +48,7 @@ func TestSimpleClientHearsOfAnApproval(t *testing.T) {
 	if t.Failed() {
 		t.FailNow() // who comes later would wait in vain, too
 	}
-	late := h.socketAt(t, "/ws?sessionId="+hello.Payload.SessionID, h.owner)
+	late := h.socket(t, "/ws?sessionId="+hello.Payload.SessionID, h.owner, nil)
 	for text := ""; !strings.Contains(text, question.ID); {
 		_, text = late.until("text", "status")
 	}
@@ -68,8 +68,8 @@ func TestCallerOfAnAgentHearsOfAnApproval(t *testing.T) {
 	h := serve(t, object{"files": files}, object{"agents": object{"clerk": object{"tools": list{"files__*"}}}})
 	path := filepath.Join(t.TempDir(), "a")
 	h.attend(t, h.owner)
-	s := h.socketAt(t, "/ws/clerk", h.owner)
-	s.write(object{"user_input": callOf("files__write", object{"path": path})})
+	s := h.socket(t, "/ws/clerk", h.owner, nil)
+	s.send(object{"user_input": callOf("files__write", object{"path": path})})
 	question := h.question(t, "files__write", l, "write")
 	for silent := 0; ; {
 		kind, text := s.until("sentence", "complete", "error")

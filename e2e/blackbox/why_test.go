@@ -44,22 +44,22 @@ func TestRefusalOfAModelIsSaid(t *testing.T) {
 			mentions(t, "the text of the chat", said.Text, r.word)
 			lacks(t, "the text of the chat", said.Text, "Please try again in a moment")
 			mentions(t, "an agent as a tool", h.tool(t, "/mcps/poet/mcp", h.owner, "chat", object{"user_input": "hello"}).text, r.word)
-			mentions(t, "an agent by its socket", h.askAgent(t, "poet", "hello"), r.word)
+			mentions(t, "an agent by its socket", h.askAgent(t, "poet", "hello", nil), r.word)
 		})
 	}
 }
 
 // askAgent puts a question to an agent by its socket, and returns all it says,
 // a message a line.
-func (h *hub) askAgent(t testing.TB, agent, question string) string {
+func (h *hub) askAgent(t testing.TB, agent, question string, header http.Header) string {
 	t.Helper()
-	s := h.socketAt(t, "/ws/"+agent, h.owner)
-	s.write(object{"user_input": question})
+	s := h.socket(t, "/ws/"+agent, h.owner, header)
+	s.send(object{"user_input": question})
 	var all strings.Builder
 	for {
-		kind, text := s.until("sentence", "tool_running", "tool_complete", "complete", "error")
-		all.WriteString(text + "\n")
-		if kind == "complete" || kind == "error" {
+		f := s.next()
+		all.WriteString(f.raw + "\n")
+		if f.Type == "complete" || f.Type == "error" {
 			return all.String()
 		}
 	}
