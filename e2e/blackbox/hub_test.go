@@ -267,6 +267,7 @@ type reply struct {
 	status int
 	text   string
 	header http.Header
+	whole  string // with what a stream told before the answer
 }
 
 func (h *hub) get(t testing.TB, path, token string) reply {
@@ -321,10 +322,11 @@ func (h *hub) try(method, path, token string, header http.Header, body any) (rep
 	}
 	defer response.Body.Close()
 	got, err := io.ReadAll(response.Body)
+	whole := string(got)
 	if request.Method == http.MethodPost && strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		got = lastEvent(got)
 	}
-	return reply{status: response.StatusCode, text: string(got), header: response.Header}, err
+	return reply{status: response.StatusCode, text: string(got), header: response.Header, whole: whole}, err
 }
 
 // lastEvent is the answer at the end of a stream that tells something else before it.

@@ -112,7 +112,7 @@ func TestMCPClientHearsOfAnApproval(t *testing.T) {
 		running := h.background(http.MethodPost, c.path, h.owner, rpc("tools/call", object{"name": c.tool, "arguments": c.args, "_meta": object{"progressToken": "p"}}))
 		question := h.question(t, c.asked, l, c.did)
 		h.approve(t, question.ID)
-		text := (<-running).text
+		text := (<-running).whole
 		mentions(t, "what the caller of "+c.tool+" is told", text, question.ID)
 		mentions(t, "the result of "+c.tool, text, `"result"`)
 		l.want(t, c.did, 1)
