@@ -126,11 +126,11 @@ func TestPipeFaceKeepsBytes(t *testing.T) {
 			w := newWorld(t, cell{hubtest.Modern, transport, true}, oddSpec(), worldOptions{})
 			p := w.Pipe(t)
 			p.Send(w.client.Request(`"a b"`, "tools/call", hubtest.ToolParams("up__odd", "")).Body)
-			if m := p.Next(); string(m.Result) != odd || string(m.ID) != `"a b"` {
+			if m := p.Await(""); string(m.Result) != odd || string(m.ID) != `"a b"` {
 				t.Errorf("%s:\n got %s\nwant %s", transport, m.Raw, odd)
 			}
 			p.Send(w.client.Request(`-7`, "tools/call", hubtest.ToolParams("up__bad", "")).Body)
-			if m := p.Next(); string(m.Error) != oddError || string(m.ID) != `-7` {
+			if m := p.Await(""); string(m.Error) != oddError || string(m.ID) != `-7` {
 				t.Errorf("%s:\n got %s\nwant %s", transport, m.Raw, oddError)
 			}
 		})
