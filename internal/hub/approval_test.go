@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,5 +98,40 @@ func TestWhatWasApprovedIsSent(t *testing.T) {
 	h.Stop()
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("it took %v to stop", took)
+	}
+}
+
+// Who waits for a batch is told of each of its calls that waits for approval.
+func TestCallersOfABatchKnowWhatWaits(t *testing.T) {
+	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled, hubtest.Modules())
+	api := apiClient{t, h, h.Token}
+	waitTools(t, h)
+	defer attend(t, h, h.Token)()
+	c := h.Client(t, hubtest.ClientOptions{})
+	x := c.Go("tools/call", hubtest.ToolParams("tools_batch", `{"calls":[{"tool":"up__write","arguments":{"path":"a"}},{"tool":"up__write","arguments":{"path":"b"}}]}`),
+		hubtest.Meta(`"progressToken":"p"`))
+	var told []string
+	last := math.Inf(-1)
+	for len(told) < 4 { // two that wait, and what became of each
+		note := hubtest.Decode[struct {
+			Progress float64
+			Message  string
+		}](x.Await("notifications/progress").Params)
+		if note.Progress <= last {
+			t.Errorf("progress does not grow: %v after %v", note.Progress, last)
+		}
+		last, told = note.Progress, append(told, note.Message)
+		if len(told) == 2 {
+			for _, a := range api.approvals() {
+				api.decide(a.ID, `{"decision":"approve"}`)
+			}
+		}
+	}
+	all := strings.Join(told, "\n")
+	if strings.Count(all, "Waiting for approval: up__write with") != 2 || strings.Count(all, "was approved") != 2 || !strings.Contains(all, `"path":"b"`) {
+		t.Errorf("it was told:\n%s", all)
+	}
+	if m := x.Response(); !strings.Contains(m.Text(), "2 calls") {
+		t.Errorf("then: %s", m.Raw)
 	}
 }

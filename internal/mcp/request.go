@@ -121,7 +121,12 @@ type Request struct {
 	Stream   Stream      // never nil inside Handle
 	IsNote   bool        // a notification: nobody waits for the answer
 	Told     bool        // set by a handler that has told those who watch of it
-	Asked                // what it asks of the hub
+
+	// Say is where Tell goes for a call that another request makes, such as one
+	// of a batch; nil for a client's own.
+	Say func(text string)
+
+	Asked // what it asks of the hub
 }
 
 // Param returns a member of the params, raw, or nil.

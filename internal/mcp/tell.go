@@ -11,6 +11,9 @@ const BeforeQueue = -1e6
 // neither cannot be told.
 func (r *Request) Tell(done float64, text string) {
 	switch {
+	case r.Say != nil:
+		r.Say(text)
+		return
 	case r.Stream == nil || r.Client == nil:
 		return
 	case r.Token != nil:

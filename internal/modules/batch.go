@@ -76,6 +76,7 @@ func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run f
 	slots := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
 	var stumbled atomic.Value
+	say := sayer(req)
 	for i, c := range calls {
 		slots <- struct{}{}
 		wg.Go(func() {
@@ -85,7 +86,7 @@ func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run f
 					stumbled.Store(fmt.Sprintf("%v\n%s", p, debug.Stack()))
 				}
 			}()
-			e := c.do(ctx, req, run)
+			e := c.do(ctx, req, say, run)
 			failed[i] = !e.Success
 			results[i] = wire.Edit(nil, e.JSON(), wire.Change{Name: "tool", Value: wire.Quote(c.Tool)})
 		})
@@ -126,8 +127,21 @@ func fitBatch(results []json.RawMessage) (left int) {
 	return left
 }
 
+// sayer returns what tells the batch's client in words of its calls, such as that
+// one waits for an approval. The calls run at once, and progress has to grow.
+func sayer(req *mcp.Request) func(text string) {
+	var mu sync.Mutex
+	done := mcp.BeforeQueue
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		req.Tell(done, text)
+	}
+}
+
 // do makes one call.
-func (c batchCall) do(ctx context.Context, outer *mcp.Request, run func(context.Context, *mcp.Request) (mcp.Response, error)) envelope.Envelope {
+func (c batchCall) do(ctx context.Context, outer *mcp.Request, say func(string), run func(context.Context, *mcp.Request) (mcp.Response, error)) envelope.Envelope {
 	if ctx.Err() != nil {
 		return envelope.Bad(context.Cause(ctx))
 	}
@@ -143,7 +157,7 @@ func (c batchCall) do(ctx context.Context, outer *mcp.Request, run func(context.
 	if meta := wire.EditFields(nil, outer.Meta, about...); len(meta) > len("{}") {
 		params = wire.Edit(nil, params, wire.Change{Name: "_meta", Value: meta})
 	}
-	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client.By(actor.ByBatch()), Asked: outer.Asked, Stream: mcp.Discard}
+	req := &mcp.Request{Method: "tools/call", Params: params, Fields: wire.Members(params), Client: outer.Client.By(actor.ByBatch()), Asked: outer.Asked, Stream: mcp.Discard, Say: say}
 	req.Meta = wire.Members(req.Param("_meta"))
 	resp, err := run(ctx, req)
 	if err != nil {
