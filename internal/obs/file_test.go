@@ -362,7 +362,7 @@ func TestReadDuringRotation(t *testing.T) {
 		return line.N
 	}
 	enough := errors.New("enough")
-	for range 10 {
+	for range 4 {
 		last, count := 0, 0
 		err := Follow(t.Context(), dir, Query{}, func(r Record) error {
 			n := number(r)
@@ -370,7 +370,7 @@ func TestReadDuringRotation(t *testing.T) {
 				return fmt.Errorf("line %d after line %d", n, last)
 			}
 			last = n
-			if count++; count > 500 {
+			if count++; count > 200 {
 				return enough
 			}
 			return nil

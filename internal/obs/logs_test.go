@@ -165,7 +165,7 @@ func TestRingIsBounded(t *testing.T) {
 	}
 	long := strings.Repeat("x", maxText)
 	l = openLogs(t, LogOptions{}, Files{})
-	for range ringRecords {
+	for range 2 * ringBytes / maxText {
 		l.Logger().Info("long", "text", long)
 	}
 	total := 0

@@ -69,6 +69,24 @@ func TestHider(t *testing.T) {
 	}
 }
 
+// Text without a hint is passed over; a credential has one in any case, and in
+// the letters that go for k and s.
+func TestHints(t *testing.T) {
+	for _, text := range []string{"TOKEN=abcdef", "API_KEY: abcdef", "HTTPS://u:pw@h", "to\u212aen=abcdef", "pa\u017f\u017fword=abcdef", "GHP_", "x-Sig=abcdef", "AbEARER x"} {
+		if !hinted(text) {
+			t.Errorf("%q is passed over", text)
+		}
+	}
+	for _, text := range []string{"", "plain", "to ken", "http:/", "ske", "xo", "gh_"} {
+		if hinted(text) {
+			t.Errorf("%q has a hint", text)
+		}
+	}
+	if got := Redact("to\u212aen=abcdef"); got != "to\u212aen="+Dots {
+		t.Error(got)
+	}
+}
+
 func FuzzRedact(f *testing.F) {
 	f.Add("https://a:b@c token=x Bearer y")
 	f.Fuzz(func(t *testing.T, text string) {
