@@ -200,7 +200,7 @@ func TestScan(t *testing.T) {
 }
 
 func TestScanMany(t *testing.T) {
-	n := 20_000
+	n := 5_000
 	if os.Getenv("STOA_SOAK") == "1" {
 		n = 100_000
 	}
