@@ -213,7 +213,7 @@ func runnable(p *Plan) bool {
 }
 
 func TestCheckAgainstBruteForce(t *testing.T) {
-	rounds := 10_000
+	rounds := 2_000
 	if os.Getenv("STOA_SOAK") != "" {
 		rounds = 500_000
 	}

@@ -272,7 +272,7 @@ func (w *world) person() {
 // ends, nothing recorded is called again, nothing uncertain is repeated, and
 // the journal alone leads to the same state.
 func TestRunsEnd(t *testing.T) {
-	rounds := 3_000
+	rounds := 1_000
 	if os.Getenv("STOA_SOAK") != "" {
 		rounds = 300_000
 	}

@@ -188,7 +188,7 @@ func TestEndWhileWriting(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			s := bind(t, r, "p", "s") // kept in hand over all its ends
-			for i := range soak(60, 500) {
+			for i := range soak(40, 500) {
 				data := fmt.Sprint(g*10000 + i)
 				if i%10 == 9 {
 					data = text(530_000, uint64(g*10000+i))

@@ -113,14 +113,16 @@ func usage(t testing.TB, r *Registry) (entries, blobs store.Usage) {
 	return entries, blobs
 }
 
-// text is JSON of about n bytes that tells where it comes from.
+// text is JSON of about n bytes that tells where it comes from. What it repeats
+// is of a length that no chunk of a blob is a multiple of.
 func text(n int, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"seed":%d,"text":"`, seed)
-	for b.Len() < n-2 {
+	for range 61 {
 		fmt.Fprintf(&b, "%016x", r.Uint64())
 	}
-	b.WriteString(`"}`)
-	return b.String()
+	part := b.String()
+	head := fmt.Sprintf(`{"seed":%d,"text":"`, seed)
+	size := max(0, n-2-len(head)+15) / 16 * 16
+	return head + strings.Repeat(part, size/len(part)+1)[:size] + `"}`
 }

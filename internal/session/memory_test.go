@@ -28,7 +28,7 @@ func TestMemoryAtRest(t *testing.T) {
 	const sessions, bar = 10_000, 4 << 10
 	n := sessions
 	if raceEnabled {
-		n = 1000 // measures the detector; the code is the same
+		n = 300 // measures the detector; the code is the same
 	}
 	dir := t.TempDir()
 	fill(t, dir, n)

@@ -359,7 +359,7 @@ func TestNothingCrosses(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	var wg sync.WaitGroup
-	steps := soak(60, 1000)
+	steps := soak(30, 1000)
 	for i := range 50 {
 		m := &member{crowd: c, principal: fmt.Sprint("p", i%5), name: fmt.Sprint("s", i/5), values: map[string][]string{}, rnd: rand.New(rand.NewPCG(seed, uint64(i)))}
 		wg.Go(func() {

@@ -69,7 +69,7 @@ func TestReplacedWhileResolved(t *testing.T) {
 			}
 		}
 	}()
-	for range soak(2000, 50_000) {
+	for range soak(700, 50_000) {
 		if out, _, err := r.Resolve(ctx, "p", s, []byte(`["@v"]`), 1000, nil); err != nil {
 			t.Fatalf("%s, %v", out, err)
 		}
