@@ -241,7 +241,7 @@ func TestFoldersSwappedMeanwhile(t *testing.T) {
 		}
 	}()
 	reached := 0
-	for i := 0; i < 20_000 && (i < 500 || reached < 50 || rounds.Load() < 50); i++ {
+	for i := 0; i < 20_000 && (i < 200 || reached < 50 || rounds.Load() < 50); i++ {
 		for tool, args := range map[string]o{
 			"file_read": {"path": "a/custom.yaml"}, "file_search": {"pattern": "s", "path": "a"}, "file_list": {"path": "a"},
 			"file_write": {"path": "a/custom.yaml", "content": "x", "mode": "overwrite"}, "file_edit": {"path": "a/custom.yaml", "edits": []o{{"find": "x", "replace": "x"}}},

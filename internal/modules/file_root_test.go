@@ -141,7 +141,7 @@ func TestLinksThatChange(t *testing.T) {
 	}()
 	reached := 0
 	deadline := time.Now().Add(20 * time.Second)
-	for i := 0; (i < 400 || reached < 100 || rounds.Load() < 10) && time.Now().Before(deadline); i++ {
+	for i := 0; (i < 200 || reached < 100 || rounds.Load() < 10) && time.Now().Before(deadline); i++ {
 		for tool, args := range map[string]o{
 			"file_read": {"path": "swap/f"}, "file_search": {"pattern": "secret", "path": "swap"}, "file_list": {"path": "swap"},
 			"file_write": {"path": "swap/f", "content": "inside", "mode": "overwrite"}, "file_remove": {"path": "swap/made", "recursive": true},

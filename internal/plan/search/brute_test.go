@@ -170,7 +170,7 @@ func check(p Problem, f *Found) error {
 
 // TestAgainstBruteForce compares with every set of actions of small problems.
 func TestAgainstBruteForce(t *testing.T) {
-	rounds := 10_000
+	rounds := 2_000
 	if os.Getenv("STOA_SOAK") != "" {
 		rounds = 300_000
 	}
@@ -216,7 +216,7 @@ func TestAgainstBruteForce(t *testing.T) {
 func TestMissingSuffices(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	helped := 0
-	for n := range 5_000 {
+	for n := range 2_000 {
 		p := random(r)
 		_, why := Find(p)
 		if why == nil {
