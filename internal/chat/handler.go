@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/fault"
@@ -22,11 +23,14 @@ type handler struct {
 	input  *schema.Schema
 }
 
+// input is the schema of what all agents take.
+var input = sync.OnceValues(func() (*schema.Schema, error) { return schema.Compile([]byte(ailumina.ToolInput)) })
+
 // NewHandler returns the agent of that name as an MCP server. What it says is
 // told as progress to callers that ask for it. That the agent does not come to
 // an answer is a result with isError.
 func NewHandler(e *Engine, agent string) (mcp.Handler, error) {
-	s, err := schema.Compile([]byte(ailumina.ToolInput))
+	s, err := input()
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of the tool %s: %w", ailumina.ToolName, err)
 	}

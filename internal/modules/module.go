@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stoahub/stoa/internal/envelope"
@@ -98,7 +99,7 @@ func (m *Module) Offer(tools ...Tool) {
 	o := &offer{tools: map[string]*Tool{}}
 	defs := make([]string, 0, len(tools))
 	for _, t := range tools {
-		s, err := schema.Compile([]byte(cmp.Or(t.Strict, t.Input)))
+		s, err := compiled(cmp.Or(t.Strict, t.Input))
 		if err != nil {
 			panic(fmt.Sprintf("modules: input schema of %s: %v", t.Name, err))
 		}
@@ -108,6 +109,33 @@ func (m *Module) Offer(tools ...Tool) {
 	}
 	o.listed = []byte(`{"tools":[` + strings.Join(defs, ",") + `]}`)
 	m.offer.Store(o)
+}
+
+// schemas are compiled ones by their text: all hubs of a process offer the same
+// tools, and who offers its tools anew has most of them from before.
+var schemas struct {
+	sync.Mutex
+	of map[string]*schema.Schema
+}
+
+// maxSchemas bounds them, since published plans bring their own.
+const maxSchemas = 500
+
+func compiled(text string) (*schema.Schema, error) {
+	schemas.Lock()
+	defer schemas.Unlock()
+	if s := schemas.of[text]; s != nil {
+		return s, nil
+	}
+	s, err := schema.Compile([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	if schemas.of == nil || len(schemas.of) >= maxSchemas {
+		schemas.of = map[string]*schema.Schema{}
+	}
+	schemas.of[text] = s
+	return s, nil
 }
 
 func (t *Tool) definition() []byte {

@@ -55,6 +55,11 @@ type Metrics struct {
 // Listed is a metric as the manual lists it.
 type Listed struct{ Name, Kind, Help string }
 
+// ofRuntime collects what the runtime measures, which is the same for all hubs of
+// a process. To make it takes longer than all else here: it holds every metric of
+// the runtime against patterns.
+var ofRuntime = sync.OnceValue(func() prometheus.Collector { return collectors.NewGoCollector() })
+
 // List returns the metrics that are measured here, in the order in which they
 // were registered; those of the runtime and the process are not among them.
 func (m *Metrics) List() []Listed {
@@ -125,7 +130,7 @@ func New() (*Metrics, error) {
 			return nil
 		}))
 	m.took, errs[2] = m.meter.Float64Histogram("stoa_call_seconds", metric.WithDescription(m.list("stoa_call_seconds", "histogram", "Time from a call's arrival to its result, by upstream.")), metric.WithExplicitBucketBoundaries(seconds...))
-	errs[3] = m.registry.Register(collectors.NewGoCollector())
+	errs[3] = m.registry.Register(ofRuntime())
 	errs[4] = m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("metrics: register instruments: %w", err)
