@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,7 @@ func TestLegacyClientsHearThatTheUserWasThere(t *testing.T) {
 
 // The modern era has neither the id nor the notice.
 func TestModernClientsHearNoLegacyIds(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "json", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			o := worldOptions{mixed: true, client: hubtest.ClientOptions{Capabilities: bothModes}}
@@ -68,19 +70,19 @@ func TestModernClientsHearNoLegacyIds(t *testing.T) {
 func TestModesOfElicitationAreKept(t *testing.T) {
 	hubtest.Parallel(t)
 	for _, mixed := range []bool{false, true} {
-		for _, capabilities := range []string{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} {
-			o := worldOptions{mixed: mixed, client: hubtest.ClientOptions{Capabilities: capabilities}}
-			t.Run(capabilities+map[bool]string{true: " mixed", false: ""}[mixed], func(t *testing.T) {
-				eachCell(t, addressSpec(), o, func(t *testing.T, w *world) {
-					m, asked, err := converse(w.client, w.name("up", "visit"), "")
+		t.Run(fmt.Sprintf("mixed %v", mixed), func(t *testing.T) {
+			eachCell(t, addressSpec(), worldOptions{mixed: mixed}, func(t *testing.T, w *world) {
+				for _, capabilities := range []string{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} {
+					c := w.Hub.Client(t, hubtest.ClientOptions{Era: w.era, Face: w.face("up"), Capabilities: capabilities})
+					m, asked, err := converse(c, w.name("up", "visit"), "")
 					if err != nil || len(asked) > 0 || !strings.Contains(string(m.Raw), "apability") && !strings.Contains(string(m.Raw), "does not support") {
-						t.Errorf("visit: %s, %v, asked %q", m.Raw, err, asked)
+						t.Errorf("%s: visit: %s, %v, asked %q", capabilities, m.Raw, err, asked)
 					}
-					if m, _, err := converse(w.client, w.name("up", "elicit"), ""); err != nil || m.Text() != elicited {
-						t.Errorf("elicit: %s, %v", m.Raw, err)
+					if m, _, err := converse(c, w.name("up", "elicit"), ""); err != nil || m.Text() != elicited {
+						t.Errorf("%s: elicit: %s, %v", capabilities, m.Raw, err)
 					}
-				})
+				}
 			})
-		}
+		})
 	}
 }

@@ -85,6 +85,7 @@ func post(ctx context.Context, url string, body any) string {
 // Agents with one slot each that call each other in a circle share the slots
 // that their ancestors hold, and stop at the limit.
 func TestAgentsCallEachOther(t *testing.T) {
+	hubtest.Parallel(t)
 	defer http.DefaultClient.CloseIdleConnections()
 	var url string
 	a, b := relay(t, func() string { return url }), relay(t, func() string { return url })
@@ -125,6 +126,7 @@ func TestAgentsCallEachOther(t *testing.T) {
 
 // What a caller wants for one call, and what it is told while it waits.
 func TestCallWishes(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}, {Name: "params", Behaviour: peer.Behaviour{Kind: peer.Params}}}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) {
 		s.Queue = &config.Queue{Concurrency: 1, Capacity: 10, Timeout: time.Minute}
@@ -155,6 +157,7 @@ func TestCallWishes(t *testing.T) {
 }
 
 func TestAgentsRegister(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	h := hubtest.New(t, hubtest.HTTP("fixed", web.URL))
 	do := func(method, path, token, lease, body string) (int, map[string]any) {
@@ -244,6 +247,7 @@ func TestAgentsRegister(t *testing.T) {
 
 // A tool that the config prefers has its turn before one that came earlier.
 func TestPriorityOfATool(t *testing.T) {
+	hubtest.Parallel(t)
 	count := peer.Behaviour{Kind: peer.Count}
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}, {Name: "plain", Behaviour: count}, {Name: "urgent", Behaviour: count}}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) {

@@ -14,6 +14,7 @@ import (
 // What passes besides calls is told too while somebody watches: how connections
 // begin, what they listen for, and what both ends notify.
 func TestAPIAsides(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []peer.Era{peer.EraModern, peer.EraLegacy} {
 		t.Run(string(era), func(t *testing.T) {
 			spec := peer.Spec{Era: era, Tools: []peer.Tool{{Name: "grow", Behaviour: peer.Do(peer.Notify)}}}
@@ -51,6 +52,7 @@ func TestAPIAsides(t *testing.T) {
 // What the hub asks of a server that is not there is told as that, not as a
 // mistake of the hub.
 func TestAPIAsidesOfNobody(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("nobody", "http://127.0.0.1:1/mcp"), hubtest.Modules())
 	c := apiClient{t, h, h.Token}
 	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next

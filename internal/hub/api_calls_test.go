@@ -60,6 +60,7 @@ func TestCancelOneCall(t *testing.T) {
 
 // Who has no right to it neither sees nor cancels a call of another.
 func TestCallsOfOthersAreNotCancelled(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", slowSpec(), func(s *config.Server) { s.Timeout = time.Minute }))
 	waitTools(t, h)
 	owner := apiClient{t, h, h.Token}
@@ -88,6 +89,7 @@ func TestCallsOfOthersAreNotCancelled(t *testing.T) {
 
 // A call that waits for a person, or in a queue, has not begun.
 func TestCancelBeforeItBegins(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, ruled, hubtest.Stdio("up", peer.Spec{Tools: append(policySpec().Tools, slowSpec().Tools[0])}, func(s *config.Server) {
 		s.Timeout, s.Queue = time.Minute, &config.Queue{Concurrency: 1, Capacity: 10, Timeout: time.Minute}
 	}))

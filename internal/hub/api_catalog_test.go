@@ -44,6 +44,7 @@ func ownNames(rows []toolRow) string {
 // TestAPICatalog looks at tools as a person would who wants to know which there
 // are, what they may do, and how they do.
 func TestAPICatalog(t *testing.T) {
+	hubtest.Parallel(t)
 	def := func(name, text, annotations string) peer.Tool {
 		return peer.Tool{Name: name, RawDefinition: peer.Raw(fmt.Sprintf(`{"name":%q,"description":%q,"inputSchema":{"type":"object","properties":{"a":{"type":"string"}}},"annotations":%s}`, name, text, annotations))}
 	}
@@ -107,6 +108,7 @@ func TestAPICatalog(t *testing.T) {
 
 // What is wrong with arguments is told before they are sent to the tool.
 func TestAPICheck(t *testing.T) {
+	hubtest.Parallel(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{
 		{Name: "order", RawDefinition: `{"name":"order","inputSchema":{"type":"object","required":["id"],"properties":{"id":{"type":"string","pattern":"^[a-z]+$"},"n":{"type":"integer"}},"if":{"required":["n"]},"then":{"required":["unit"]}}}`},
 		{Name: "odd", RawDefinition: `{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}}`},

@@ -35,6 +35,7 @@ type shownServer struct {
 }
 
 func TestAPIServerRestart(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	show := func() shownServer {
 		return hubtest.Decode[shownServer](c.ok("GET", "/api/v1/servers/up", ""))
@@ -62,6 +63,7 @@ func TestAPIServerRestart(t *testing.T) {
 }
 
 func TestAPICatalogueChanges(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "grow", Behaviour: peer.Do(peer.Notify)}}})
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.Modules())
 	waitTools(t, h)
@@ -79,6 +81,7 @@ func TestAPICatalogueChanges(t *testing.T) {
 }
 
 func TestAPILogs(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	log := c.hub.Logs().Logger()
 	log.Info("first of them", "n", 1)
@@ -124,6 +127,7 @@ func TestAPILogs(t *testing.T) {
 }
 
 func TestAPIConfig(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t, hubtest.Config(func(cfg *config.Config) {
 		cfg.Servers[0].Env["API_KEY"] = secret.New("correct-horse")
 	}))
@@ -141,6 +145,7 @@ func TestAPIConfig(t *testing.T) {
 }
 
 func TestAPIValueEdit(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	c.put("work", "rows", `[10, 20, 30]`)
 	const at = "/api/v1/sessions/work/values/rows"
@@ -184,6 +189,7 @@ func TestAPIValueEdit(t *testing.T) {
 }
 
 func TestAPISessionPages(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	for i := range 5 {
 		c.put(fmt.Sprintf("work%d", i), "v", `1`)

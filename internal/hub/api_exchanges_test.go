@@ -90,6 +90,7 @@ func passed(t *testing.T, x exchange.Exchange, what string) string {
 // What passes while somebody watches can be looked at, byte for byte, whichever
 // method it is and wherever it goes.
 func TestAPIExchanges(t *testing.T) {
+	hubtest.Parallel(t)
 	c, read := exchangeHub(t)
 	c.ok("POST", "/api/tools/up__echo", `{"text":"nobody watches"}`)
 	unseen := c.done(0, event.CallDone, "echo")
@@ -130,6 +131,7 @@ func TestAPIExchanges(t *testing.T) {
 
 // What goes wrong can be looked at too: what was asked, and what the hub said.
 func TestAPIExchangesOfFaults(t *testing.T) {
+	hubtest.Parallel(t)
 	c, _ := exchangeHub(t)
 	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next
 	client := c.hub.Client(t, hubtest.ClientOptions{Token: c.token})
@@ -171,6 +173,7 @@ func TestAPIExchangesOfFaults(t *testing.T) {
 // Secrets of the config and what the hub has signed are not shown; only the
 // owner is; and all of it can be exported and switched off.
 func TestAPIExchangesAreHidden(t *testing.T) {
+	hubtest.Parallel(t)
 	var cfg config.Config
 	c, _ := exchangeHub(t, hubtest.Config(func(c *config.Config) { cfg = *c }))
 	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next

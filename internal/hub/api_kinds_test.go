@@ -12,6 +12,7 @@ import (
 
 // Every code that the book can have is explained, to everybody with a token.
 func TestErrorKinds(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	a := tokenFor(t, c.hub, "other", "*").do("GET", "/api/v1/errors/kinds", "")
 	if a.Status != http.StatusOK {

@@ -25,6 +25,7 @@ func (c apiClient) modules(query string) map[string]modules.Switchable {
 }
 
 func TestAPIModules(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	if m := c.modules(""); !m["up"].On || m["up"].Kind != "server" || m["up"].Tools == 0 || m["context"].Kind != "module" {
 		t.Fatalf("modules: %+v", m)
@@ -86,6 +87,7 @@ type eventPage struct {
 }
 
 func TestAPIEvents(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	get := func(query string) eventPage {
 		t.Helper()
@@ -132,6 +134,7 @@ func TestAPIEvents(t *testing.T) {
 
 // A hub that is told to stop does not wait for those who wait for events.
 func TestAPIEventsDrain(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s", "")).Next
 	waits := c.hub.Client(t, hubtest.ClientOptions{Face: "/api/v1/events?types=session.*&wait=60s&after=" + strconv.FormatUint(last, 10), Token: c.token})

@@ -27,6 +27,7 @@ func (c apiClient) run(verb, path, body string) runPage {
 const apiPlan = `{"inputs":[{"name":"text","default":"a<b"}],"steps":[{"id":"one","tool":"up__echo","args":{"text":"@text","big":12345678901234567890}},{"id":"two","tool":"up__echo","args":{"all":"@one"}}],"outputs":{"said":"@two"}}`
 
 func TestAPIRuns(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	p := c.run("POST", "?wait=30s", `{"session":"work","plan":`+apiPlan+`,"breakpoints":["two"],"options":{"retries":0,"maxParallel":2}}`)
 	if p.Run.Status != plan.Paused || !p.Run.Settled || p.Run.Options.MaxParallel != 2 || p.Next == nil || string(p.Next.Args) != `{"all":{"text":"a<b","big":12345678901234567890}}` {
@@ -69,6 +70,7 @@ func TestAPIRuns(t *testing.T) {
 
 // A page asks for no more than it shows: some runs, the result of one step, and what is new in a journal.
 func TestAPIRunsInParts(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	id := c.run("POST", "?wait=30s", `{"session":"work","plan":`+apiPlan+`}`).Run.ID
 	fork := c.run("POST", "/"+id+"/fork", `{"inputs":{"text":"other"}}`)
@@ -105,6 +107,7 @@ func TestAPIRunsInParts(t *testing.T) {
 
 // Plans that sessions keep are found, whichever way they came there; what only looks like one is not told of.
 func TestAPISavedPlans(t *testing.T) {
+	hubtest.Parallel(t)
 	owner := apiHub(t)
 	ann := tokenFor(t, owner.hub, "ann", "*")
 	keep := func(who apiClient, name string) {
@@ -144,6 +147,7 @@ func TestAPISavedPlans(t *testing.T) {
 
 // Who waits is told of each event, and at once where nothing more can happen.
 func TestAPIRunWaits(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	p := c.run("POST", "", `{"plan":`+apiPlan+`,"paused":true}`)
 	if p.Run.Session == "" || p.Run.Status != plan.Paused {
@@ -161,6 +165,7 @@ func TestAPIRunWaits(t *testing.T) {
 }
 
 func TestAPIRunsOfPrincipals(t *testing.T) {
+	hubtest.Parallel(t)
 	owner := apiHub(t)
 	ann, bob := tokenFor(t, owner.hub, "ann", "*"), tokenFor(t, owner.hub, "bob", "*")
 	id := ann.run("POST", "?wait=30s", `{"session":"work","plan":`+apiPlan+`,"breakpoints":["two"]}`).Run.ID
@@ -184,6 +189,7 @@ func TestAPIRunsOfPrincipals(t *testing.T) {
 }
 
 func TestAPIRunMistakes(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	id := c.run("POST", "?wait=30s", `{"plan":`+apiPlan+`}`).Run.ID
 	for _, test := range []struct{ verb, path, body, says string }{
@@ -214,6 +220,7 @@ func TestAPIRunMistakes(t *testing.T) {
 
 // A published plan is its publisher's. The owner alone can show it to others.
 func TestAPIPublishedPlans(t *testing.T) {
+	hubtest.Parallel(t)
 	owner := apiHub(t)
 	ann, bob := tokenFor(t, owner.hub, "ann", "*"), tokenFor(t, owner.hub, "bob", "*")
 	tool := hubtest.Decode[struct{ Tool string }](ann.ok("PUT", "/api/v1/plans/echo", apiPlan)).Tool

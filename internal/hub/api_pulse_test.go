@@ -49,6 +49,7 @@ func TestAPIPulse(t *testing.T) {
 // Long answers of the API come compressed to those who take that, and are the
 // same; others come as they are.
 func TestAPICompresses(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	for range 500 {
 		c.hub.Events().Emit(event.Record{Type: event.CallDone, Upstream: "up", Tool: "echo", Session: "work"})

@@ -36,6 +36,7 @@ func (c apiClient) sessions(path string) []string {
 
 // A principal sees its own Sessions and no other's; the hub's owner sees all.
 func TestAPISessionsOfPrincipals(t *testing.T) {
+	hubtest.Parallel(t)
 	owner := apiHub(t)
 	ann, bob := tokenFor(t, owner.hub, "ann", "*"), tokenFor(t, owner.hub, "bob", "*")
 	owner.put("mine", "v", `1`)
@@ -79,6 +80,7 @@ func TestAPISessionsOfPrincipals(t *testing.T) {
 }
 
 func TestAPISession(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	c.put("work", "rows", `[1, 2]`)
 	c.put("work", "rows", `[1,2,3.0]`)
@@ -127,6 +129,7 @@ func TestAPISession(t *testing.T) {
 // An export has every value as it was stored, also those that are kept in
 // parts, and what is known of their history.
 func TestAPIExport(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	want := map[string]string{"number": `12345678901234567890`, "odd": `{"b":1, "a":1.0,"é":"\u00e9"}`, "long": `"` + strings.Repeat("0123456789", 200_000) + `"`}
 	for i := range 40 {
@@ -160,6 +163,7 @@ func TestAPIExport(t *testing.T) {
 
 // The values of a Session are told in parts, and by what is searched for.
 func TestAPIValuesByPage(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	for i := range 7 {
 		c.put("work", fmt.Sprintf("v%d", i), `1`)
@@ -186,6 +190,7 @@ func TestAPIValuesByPage(t *testing.T) {
 // To remove a Session ends what is under way in it, and what was decided for
 // it: whoever uses the name next starts with nothing.
 func TestAPIRemoveSessionUnderWay(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t, hubtest.Stdio("other", peer.Spec{Name: "other", Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Minute}}}}))
 	await.Until(t, "the server is there", func() bool { return strings.Contains(string(c.ok("GET", "/api/v1/tools", "")), "other__slow") })
 	if status, e := c.tool("task_start?session=work", `{"tool":"other__slow"}`); status != 200 || !*e.Success {
@@ -220,6 +225,7 @@ func TestAPIRemoveSessionUnderWay(t *testing.T) {
 
 // Who uses the name of a removed Session at once keeps what it begins there.
 func TestAPISessionBegunAnew(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	begin := func() string {
 		return hubtest.Decode[struct{ Run struct{ ID string } }](c.ok("POST", "/api/v1/runs", `{"session":"work","plan":{"steps":[{"id":"a","tool":"context_list"}]}}`)).Run.ID

@@ -32,6 +32,7 @@ const aNote = "notifications/tools/list_changed"
 // is refused before any server could be asked: all of it is told, once, to those
 // who watch.
 func TestAPISpoken(t *testing.T) {
+	hubtest.Parallel(t)
 	// A server of the legacy era notifies whether anybody has asked for it yet or not.
 	spec := peer.Spec{Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "grow", Behaviour: peer.Do(peer.Notify)}}, Resources: []peer.Resource{{URI: "mem://a", Text: "alpha"}}}
 	legacy := func(t *testing.T, h *hubtest.Hub) {
@@ -134,6 +135,7 @@ func TestAPISpoken(t *testing.T) {
 // A call that might have become a task and did not is told of once, as any other
 // call is: nobody hears of an answer of the hub's own, nor of a second fault.
 func TestAPISpokenOnce(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Do(peer.Hang)}}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) { s.Task, s.Timeout = config.TaskAuto, 100*time.Millisecond }))
 	settled(t, h, "up")

@@ -111,6 +111,7 @@ func waitTools(t *testing.T, h *hubtest.Hub) {
 }
 
 func TestAPITool(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	for _, name := range []string{"up__echo", "up:echo", "mcp:up:echo", "echo"} {
 		status, e := c.tool(name, `{"text":"hi"}`)
@@ -159,6 +160,7 @@ func TestAPITool(t *testing.T) {
 // An upstream that cannot be reached is told apart from a tool that is not
 // there.
 func TestAPIUnreachable(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("gone", "http://127.0.0.1:1/mcp"))
 	status, e := apiClient{t, h, h.Token}.tool("gone__echo", "{}")
 	if status != http.StatusBadGateway || e.Code != "UNREACHABLE" {
@@ -167,6 +169,7 @@ func TestAPIUnreachable(t *testing.T) {
 }
 
 func TestAPIToolState(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	status, e := c.tool("echo?saveAs=first", `{"rows":[{"id":7}]}`, "Stoa-Session", "work")
 	if status != 200 || string(e.Data) != `{"rows":[{"id":7}]}` || !strings.Contains(*e.Message, "@first") {
@@ -204,6 +207,7 @@ func TestAPIToolState(t *testing.T) {
 
 // Every route needs a token, refuses foreign pages, and says so in its form.
 func TestAPIGuard(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t, hubtest.Config(func(cfg *config.Config) { cfg.Limits.MessageBytes = 64 << 10 }))
 	nobody := apiClient{t, c.hub, ""}
 	for _, route := range []string{
@@ -243,6 +247,7 @@ func TestAPIGuard(t *testing.T) {
 // What a tool asks by the API is answered in further rounds, whichever era its
 // server speaks.
 func TestAPIToolAsks(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []peer.Era{peer.EraLegacy, peer.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Era: era, Tools: []peer.Tool{{Name: "ask", Behaviour: peer.Do(peer.Elicit)}, {Name: "multi", Behaviour: peer.Do(peer.Multi)}}}))

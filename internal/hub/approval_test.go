@@ -19,6 +19,7 @@ import (
 // What a model wants is a model's call, also where it comes of another call: in a
 // batch, as a task, or by an agent.
 func TestCallsOfCallsAreTheModels(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules(), func(s *hubtest.Setup) {
 		s.Config.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:wipe"}, Action: "deny"}}
 		s.Config.Agents = []config.Agent{{Name: "clerk", Title: "Clerk", Tools: []string{"up:write", "up__look", "tools_batch"},
@@ -103,6 +104,7 @@ func TestWhatWasApprovedIsSent(t *testing.T) {
 
 // Who waits for a batch is told of each of its calls that waits for approval.
 func TestCallersOfABatchKnowWhatWaits(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled, hubtest.Modules())
 	api := apiClient{t, h, h.Token}
 	waitTools(t, h)

@@ -315,6 +315,7 @@ var wraps = map[string]func(server, tool, args string) (string, string, string){
 // rights of the caller say of the tool, and how many delegates are in between.
 // What happens at the server is what counts, then what the caller is told.
 func TestAuthority(t *testing.T) {
+	hubtest.Parallel(t)
 	x := openHouse(t)
 	paths, kinds := map[actor.Path]bool{actor.Hub: true}, map[actor.Kind]bool{actor.Sampling: true} // the samplers bring it in every row
 	for _, w := range ways {

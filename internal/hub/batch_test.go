@@ -28,6 +28,7 @@ type batchAnswer struct {
 // Calls of a batch run side by side, come in order, each with its own fault,
 // and are resolved once.
 func TestBatch(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 20 * time.Millisecond}},
 		{Name: "no", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32000,"message":"not today"}`}}}}
 	h := hubtest.New(t, hubtest.Modules(), hubtest.Stdio("up", spec))

@@ -20,6 +20,7 @@ func TestServersAskClientsOfTheOtherEra(t *testing.T) {
 // Roots of a legacy client reach a modern server, which asks for them by its
 // answers.
 func TestRootsOfALegacyClientReachAModernServer(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
@@ -55,6 +56,7 @@ func kindOf(m hubtest.Message) string {
 }
 
 func TestParkedCallIsBoundToItsRequest(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
 	w := newWorld(t, cell{hubtest.Modern, "stdio", false}, interviewSpec(), o)
 	state := park(t, w, "a")
@@ -74,6 +76,7 @@ func TestParkedCallIsBoundToItsRequest(t *testing.T) {
 }
 
 func TestParkedCallsAreBounded(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
 	w := newWorld(t, cell{hubtest.Modern, "sse", false}, interviewSpec(), o)
 	states := map[string]bool{}
@@ -95,6 +98,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 // A legacy server that wants the user to visit an address first says so by an
 // error; a modern client is asked to, and its retry is an ordinary call.
 func TestAddressesOfALegacyErrorBecomeQuestions(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "login", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32042,"message":"log in","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://login.example/","message":"please"}]}}`}}}}
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: bothModes}, mixed: true}
 	w := newWorld(t, cell{hubtest.Modern, "stdio", false}, spec, o)

@@ -61,6 +61,7 @@ func age(m hubtest.Message) int64 {
 }
 
 func TestResultsAreReused(t *testing.T) {
+	hubtest.Parallel(t)
 	var other string
 	h := hubtest.New(t, caching(nil, counting("count", pure)), hubtest.Modules(), func(s *hubtest.Setup) { other = token(t, s, "other", "up") })
 	waitTools(t, h)
@@ -120,6 +121,7 @@ func TestResultsAreReused(t *testing.T) {
 
 // References are what they stand for, and results are kept as those of calls are.
 func TestReusedResultsInSessions(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, caching(nil, counting("count", pure)), hubtest.Modules())
 	waitTools(t, h)
 	api := apiClient{t, h, h.Token}
@@ -145,6 +147,7 @@ func TestReusedResultsInSessions(t *testing.T) {
 // What may not be reused never is, whatever the config says; and the owner is
 // told why.
 func TestResultsThatAreNotReused(t *testing.T) {
+	hubtest.Parallel(t)
 	verbatim := func(raw string) peer.Behaviour { return peer.Behaviour{Kind: peer.Verbatim, Raw: peer.Raw(raw)} }
 	h := hubtest.New(t, caching(nil,
 		counting("plain", ""), counting("read", `"annotations":{"readOnlyHint":true}`), counting("idem", `"annotations":{"idempotentHint":true}`),
@@ -192,6 +195,7 @@ func TestResultsThatAreNotReused(t *testing.T) {
 }
 
 func TestAnnotationsThatDoNotCountCacheNothing(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, caching(func(s *config.Server) { s.Trust = false }, counting("count", pure)))
 	waitTools(t, h)
 	c := h.Client(t, hubtest.ClientOptions{})
@@ -206,6 +210,7 @@ func TestAnnotationsThatDoNotCountCacheNothing(t *testing.T) {
 
 // The decision comes first: a result that is there is no way around it.
 func TestReusedResultsAreDecidedAbout(t *testing.T) {
+	hubtest.Parallel(t)
 	server := caching(nil, counting("count", pure))
 	h := hubtest.New(t, server)
 	waitTools(t, h)
@@ -234,6 +239,7 @@ func TestReusedResultsAreDecidedAbout(t *testing.T) {
 
 // What was said under another definition, or with another config, is forgotten.
 func TestChangesForgetResults(t *testing.T) {
+	hubtest.Parallel(t)
 	server := func(ttl time.Duration, more string) hubtest.Edit {
 		return caching(func(s *config.Server) {
 			s.Tools.Override = map[string]config.Override{"count": {Cache: config.Cache{TTL: ttl}}}
@@ -256,6 +262,7 @@ func TestChangesForgetResults(t *testing.T) {
 }
 
 func TestAnotherDefinitionForgetsResults(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, pin := range []config.Pin{config.PinOff, config.PinAnnounce} {
 		t.Run(string(pin), func(t *testing.T) {
 			defined := func(text string) string {
@@ -292,6 +299,7 @@ func TestAnotherDefinitionForgetsResults(t *testing.T) {
 // A token that is made again under the name of one that was revoked starts with
 // nothing.
 func TestRecreatedTokenReusesNothing(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, caching(nil, counting("count", pure)))
 	waitTools(t, h)
 	ann := tokenFor(t, h, "ann", "*")

@@ -77,6 +77,7 @@ func TestLegacyCancellation(t *testing.T) {
 }
 
 func TestPipeCancellation(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, transport := range []string{"stdio", "sse"} {
 			t.Run(string(era)+"/"+transport, func(t *testing.T) {

@@ -27,6 +27,7 @@ func longSpec() peer.Spec {
 func isCard(m hubtest.Message) bool { return strings.Contains(string(m.Result), `"stoa/card"`) }
 
 func TestLongResultsBecomeCards(t *testing.T) {
+	hubtest.Parallel(t)
 	no, yes := false, true
 	h, _ := keeping(t, longSpec(),
 		hubtest.Stdio("off", longSpec(), func(s *config.Server) {
@@ -54,6 +55,7 @@ func TestLongResultsBecomeCards(t *testing.T) {
 }
 
 func TestCardsCanBeReadOn(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, longSpec())
 	for _, era := range bothEras {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/s/read-" + string(era) + "/mcp"})
@@ -111,6 +113,7 @@ func TestCardsCanBeReadOn(t *testing.T) {
 
 // A client says whether it wants cards.
 func TestClientsSwitchCards(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := longSpec()
 	for i := range spec.Tools {
 		spec.Tools[i].RawDefinition = peer.Raw(`{"name":"` + spec.Tools[i].Name + `","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}`)

@@ -41,6 +41,7 @@ func TestListChangesReachClients(t *testing.T) {
 
 // The filter of a listen is kept to: who did not ask is not told.
 func TestListenFilterIsKept(t *testing.T) {
+	hubtest.Parallel(t)
 	w := newWorld(t, cell{hubtest.Modern, "sse", true}, recoverySpec(), worldOptions{})
 	only := w.client.Listen(`{"resourceSubscriptions":["mem://a"]}`)
 	all := w.client.Listen(`{"toolsListChanged":true}`)
@@ -81,6 +82,7 @@ func TestUpdatesReachSubscribersOnly(t *testing.T) {
 // However many clients subscribe, the upstream is asked once, and told when
 // the last one has left, in whichever way.
 func TestSubscriptionsAreCounted(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		for _, merged := range []bool{true, false} {
 			c := cell{hubtest.Legacy, transport, merged}
@@ -137,6 +139,7 @@ func (w *world) received(t testing.TB, record string) string {
 }
 
 func TestPipeClientHearsChanges(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, transport := range []string{"stdio", "sse"} {
 			t.Run(string(era)+"/"+transport, func(t *testing.T) {
@@ -168,6 +171,7 @@ func TestPipeClientHearsChanges(t *testing.T) {
 // A resource that two upstreams have is known by a prefixed name, and updates
 // of it come under the name that the client used.
 func TestUpdatesOfCollidingResources(t *testing.T) {
+	hubtest.Parallel(t)
 	one, two := peer.Serve(t, recoverySpec()), peer.Serve(t, recoverySpec())
 	h := hubtest.New(t, hubtest.HTTP("one", one.URL), hubtest.HTTP("two", two.URL))
 	for _, up := range []string{"one", "two"} {

@@ -21,6 +21,7 @@ import (
 // tools and calls them, once a person allows it, and the conversation is there
 // after the hub was started again.
 func TestChatWithoutAKey(t *testing.T) {
+	hubtest.Parallel(t)
 	files := hubtest.Stdio("files", peer.Spec{Name: "files", Tools: []peer.Tool{{Name: "echo"}}})
 	h := hubtest.New(t, files)
 	mcpClient := h.Client(t, hubtest.ClientOptions{})
@@ -55,6 +56,7 @@ func TestChatWithoutAKey(t *testing.T) {
 
 // Those without sockets have the same, with a token.
 func TestChatByPost(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	post := func(token string) (*http.Response, error) {
 		req, err := http.NewRequest(http.MethodPost, h.URL+"/api/chat", strings.NewReader(`{"text":"echo one two"}`))
@@ -116,6 +118,7 @@ func agentOf(title string, edit func(*config.Agent)) hubtest.Edit {
 // itself and on no merged face; those of the config are on that too, unless it
 // says otherwise.
 func TestAgentsOfTheChat(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, agentOf("My Writer", nil), agentOf("quiet", func(a *config.Agent) { a.Listed = false }),
 		hubtest.Stdio("news", peer.Spec{Name: "news", Tools: []peer.Tool{{Name: "echo"}}}))
 	if d := cmp.Diff([]string{"AIlumina", "collaborator", "crud", "My Writer", "news", "quiet"}, listed(h, t)); d != "" {
@@ -180,6 +183,7 @@ func askSocket(t *testing.T, h *hubtest.Hub, agent string) {
 
 // An agent that is in use by another: each is a tool of the other's model.
 func TestAgentAsksAgent(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, agentOf("inner", nil), agentOf("outer", func(a *config.Agent) { a.Approvals.Default = "allow" }))
 	merged := h.Client(t, hubtest.ClientOptions{})
 	await.Until(t, "the agents are listed", func() bool { return offers(merged, "inner__chat") && offers(merged, "outer__chat") })
@@ -193,6 +197,7 @@ func TestAgentAsksAgent(t *testing.T) {
 // One who registers takes the place of an agent that exists by default, and
 // gives it back.
 func TestRegisteredAgentTakesAStockName(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	web := peer.Serve(t, peer.Spec{Name: "mine", Tools: []peer.Tool{{Name: "headline"}}})
 	do := func(method, path, lease, body string) (int, string) {
@@ -229,6 +234,7 @@ func TestRegisteredAgentTakesAStockName(t *testing.T) {
 
 // The model, the texts and the agents of a running hub follow the config.
 func TestReloadOfTheChat(t *testing.T) {
+	hubtest.Parallel(t)
 	dir := t.TempDir()
 	play := func(name, text string) hubtest.Edit {
 		path := filepath.Join(dir, name)
@@ -296,6 +302,7 @@ func TestReloadOfTheChat(t *testing.T) {
 // A model that lacks its key says so to whoever asks, and the hub to whoever
 // looks; a hub without a chat has no addresses of one.
 func TestChatThatCannotBe(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Config(func(c *config.Config) { c.Chat.Model = "anthropic" }))
 	if !strings.Contains(h.Model(), "ANTHROPIC_API_KEY") {
 		t.Errorf("the model is told as %q", h.Model())

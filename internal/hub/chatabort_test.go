@@ -55,6 +55,7 @@ func wants(_ int, a llmtest.Asked) llmtest.Reply {
 // the end of the turn. How long it takes is told, not judged: the machine may be
 // busy.
 func TestChatAbort(t *testing.T) {
+	hubtest.Parallel(t)
 	gone := make(chan time.Time, 64)
 	record := filepath.Join(t.TempDir(), "record")
 	spec := peer.Spec{Name: "up", RecordPath: record, Tools: []peer.Tool{

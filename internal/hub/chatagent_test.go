@@ -37,6 +37,7 @@ func agentHub(t *testing.T, edits ...hubtest.Edit) (h *hubtest.Hub, state string
 // A configured agent is an MCP server by itself, in both eras, and its tools
 // are those of the hub.
 func TestChatAgentAsServer(t *testing.T) {
+	hubtest.Parallel(t)
 	h, state := agentHub(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, name := range []string{"AIlumina", "ailumina"} {
@@ -93,6 +94,7 @@ func asked(t *testing.T, h *hubtest.Hub, token, agent string, q ailumina.Questio
 // A file that was uploaded reaches the model, for who brought it, also after a
 // restart of the hub.
 func TestChatAgentFiles(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := agentHub(t)
 	own := apiClient{t, h, h.Token}
 	a := own.do(http.MethodPost, "/api/files?name=list.txt", "milk and honey", "Content-Type", "text/plain")
@@ -142,6 +144,7 @@ func TestChatAgentFiles(t *testing.T) {
 
 // Who may use an agent, and what is said to others.
 func TestChatAgentSocket(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := agentHub(t)
 	if text, err := asked(t, h, "", "news", ailumina.Question{Input: "echo hi"}); err != nil || text != "hi" {
 		t.Errorf("%q, %v", text, err)

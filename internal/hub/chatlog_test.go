@@ -18,6 +18,7 @@ import (
 // that comes of one message has one thing in common: the trace that the client
 // is part of, or else something new.
 func TestLogOfAConversation(t *testing.T) {
+	hubtest.Parallel(t)
 	const trace, whole = "0af7651916cd43dd8448eb211c80319c", "a-session-by-a-rather-long-name"
 	parent := "00-" + trace + "-b7ad6b7169203331-01"
 	h := hubtest.New(t, hubtest.Stdio("files", peer.Spec{Tools: []peer.Tool{{Name: "echo"}}}), allowAll(), func(s *hubtest.Setup) {

@@ -14,6 +14,7 @@ import (
 // An answer that breaks off is asked for as often as the config says, whether or
 // not something of it came, and a client that only adds up texts has it once.
 func TestChatRetriesAsConfigured(t *testing.T) {
+	hubtest.Parallel(t)
 	var asked atomic.Int32
 	answer := func(n int, _ llmtest.Asked) llmtest.Reply {
 		asked.Add(1)

@@ -16,6 +16,7 @@ import (
 
 // What two servers say of themselves reaches the model, each by its name.
 func TestChatTellsInstructions(t *testing.T) {
+	hubtest.Parallel(t)
 	var mu sync.Mutex
 	var body string
 	answer := func(_ int, a llmtest.Asked) llmtest.Reply {
@@ -45,6 +46,7 @@ func TestChatTellsInstructions(t *testing.T) {
 // in the chat, in as many rounds as it needs; also after the call was approved,
 // once.
 func TestChatElicitation(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []peer.Era{peer.EraLegacy, peer.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Era: era, Tools: []peer.Tool{
@@ -98,6 +100,7 @@ func TestChatElicitation(t *testing.T) {
 
 // A client that cannot answer is told what was asked, and that it was declined.
 func TestChatElicitationOfSimpleClients(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{{Name: "ask", Behaviour: peer.Do(peer.Elicit)}}}), allowAll())
 	client := h.Client(t, hubtest.ClientOptions{})
 	await.Until(t, "the server is there", func() bool { return offers(client, "up__ask") })

@@ -63,6 +63,7 @@ func (l *later) get() string {
 // A hub that is a server of itself, directly or through a proxy, is known by its
 // id and refused.
 func TestHubIsNoServerOfItself(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, protocol := range []config.Protocol{config.AnyEra, config.Legacy} {
 		t.Run(string(protocol), func(t *testing.T) {
 			var self later
@@ -79,6 +80,7 @@ func TestHubIsNoServerOfItself(t *testing.T) {
 }
 
 func TestHubDoesNotRegisterItself(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("real", peer.Spec{Tools: echoTool()}))
 	proxy := passing(t, func() string { return h.URL })
 	defer http.DefaultClient.CloseIdleConnections()

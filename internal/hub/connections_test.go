@@ -13,6 +13,7 @@ import (
 // Who is connected can be listed: by the owner everybody, by others themselves,
 // and by session.
 func TestConnectionsAreListed(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	owner, ann := apiClient{t, h, h.Token}, tokenFor(t, h, "ann", "*")
 	listed := func(c apiClient, query string) (kinds []string) {

@@ -93,6 +93,7 @@ func (p page) want(what string, status int, verb, path, body string) {
 // API is not; a code gets in once, and what it is exchanged for until it is
 // ended.
 func TestConsoleSignsIn(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	owner, nobody := page{t, h, h.Token}, page{t, h, ""}
 	if status, text := nobody.do("GET", "/console/servers", ""); status != 200 || !strings.Contains(text, `src="/console/app.js"`) {
@@ -130,6 +131,7 @@ func TestConsoleSignsIn(t *testing.T) {
 // A browser that was sent to the console by the file of `stoa console` says that
 // it comes from another site.
 func TestConsoleIsReachedFromAFile(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	req, err := http.NewRequest("GET", h.URL+"/console/", nil)
 	if err != nil {
@@ -150,6 +152,7 @@ func TestConsoleIsReachedFromAFile(t *testing.T) {
 
 // A form of a foreign page can send no JSON.
 func TestSignInTakesJSONAlone(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	code := page{t, h, h.Token}.code()
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
@@ -174,6 +177,7 @@ func TestSignInTakesJSONAlone(t *testing.T) {
 // Holders of tokens sign in as themselves, with a token or a code of their own,
 // and end neither the owner's browsers nor outlive their token.
 func TestSignInOfATokenHolder(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
 	if err != nil {
@@ -216,6 +220,7 @@ func TestSignInOfATokenHolder(t *testing.T) {
 
 // A hub that is started again knows its sign-ins, and no code.
 func TestSignInsOutliveTheHubAndCodesDoNot(t *testing.T) {
+	hubtest.Parallel(t)
 	data := filepath.Join(t.TempDir(), "data")
 	over := func() *hubtest.Hub {
 		return hubtest.New(t, hubtest.Modules(), hubtest.Config(func(c *config.Config) { c.Data = data }))
@@ -237,6 +242,7 @@ func TestSignInsOutliveTheHubAndCodesDoNot(t *testing.T) {
 // when its sign-in ends, all of them end. Nothing that lets anybody in is
 // logged.
 func TestTicketsOpenSocketsAndStreams(t *testing.T) {
+	hubtest.Parallel(t)
 	required := true
 	h := hubtest.New(t, hubtest.Modules(), hubtest.Config(withSSE), hubtest.Config(func(c *config.Config) { c.Auth.Required = &required }))
 	owner := page{t, h, h.Token}

@@ -10,6 +10,7 @@ import (
 
 // The depth of the config holds for what clients send.
 func TestDepthIsBoundedByTheConfig(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Config(func(c *config.Config) { c.Limits.Depth = 20 }))
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: "/mcp"})
 	nested := func(n int) string {

@@ -90,6 +90,7 @@ func TestDrainEnds(t *testing.T) {
 
 // Two hubs cannot use one data folder; the second says who has it.
 func TestSecondHubIsRefused(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	await.Until(t, "hub.json is there", func() bool {
 		_, err := hub.ReadRunning(h.Data)

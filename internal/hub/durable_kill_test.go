@@ -99,7 +99,7 @@ func (w *writer) remove(name string, f *fate) error {
 // wait waits until a hub answers again.
 func (w *writer) wait() error {
 	end := time.Now().Add(await.Patience)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
 		_, err := w.d.tool(w.http, w.session, "context_list", `{}`)
@@ -165,7 +165,7 @@ func (w *writer) check(t *testing.T) {
 // acknowledged is there after each restart, and nothing else.
 func TestKilledHub(t *testing.T) {
 	hubtest.Parallel(t)
-	wanted, kills := int64(soak(400, 10_000)), soak(4, 60)
+	wanted, kills := int64(soak(200, 10_000)), soak(3, 60)
 	d := newDurable(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)

@@ -241,6 +241,7 @@ func (d *durable) value(c *http.Client, session, name string) (string, error) {
 // A legacy client whose hub was killed goes on with its connection, and its
 // values are there; so does one whose hub was stopped.
 func TestConnectionOutlivesHub(t *testing.T) {
+	hubtest.Parallel(t)
 	d := newDurable(t)
 	c := hubtest.Dial(t, d.address(), hubtest.ClientOptions{Era: hubtest.Legacy})
 	if m := c.Tool("context_add", `{"name":"v","data":{"n":12345678901234567890}}`); !strings.Contains(m.Text(), `"success":true`) {
@@ -260,6 +261,7 @@ func TestConnectionOutlivesHub(t *testing.T) {
 // A store that is damaged while the hub is away: the hub starts, says so, has
 // what is intact and can be used.
 func TestHubWithDamagedStore(t *testing.T) {
+	hubtest.Parallel(t)
 	d := newDurable(t)
 	c := &http.Client{}
 	defer c.CloseIdleConnections()
@@ -335,6 +337,7 @@ func TestHubWithDamagedStore(t *testing.T) {
 // retried, what was stored can be referred to as far as it is in memory, and
 // all works again by itself.
 func TestHubWithoutItsStore(t *testing.T) {
+	hubtest.Parallel(t)
 	srv := storetest.StartServer(t)
 	h := hubtest.New(t, hubtest.Modules(), hubtest.Config(func(c *config.Config) { c.Store.URL = srv.URL }))
 	c := h.Client(t, hubtest.ClientOptions{Header: http.Header{"Stoa-Session": {"s"}}})

@@ -14,6 +14,7 @@ import (
 // Everybody learns that a program ended and what to do; what it wrote to stderr
 // is for the hub's owner, on every way that an error takes.
 func TestStderrOfAnEndedProgramIsTheOwners(t *testing.T) {
+	hubtest.Parallel(t)
 	var guest string
 	h := hubtest.New(t, hubtest.Modules(), func(s *hubtest.Setup) { guest = token(t, s, "guest", "*") },
 		hubtest.Stdio("up", peer.Spec{}, func(s *config.Server) {

@@ -102,6 +102,7 @@ func TestErrorsOutliveAKilledHub(t *testing.T) {
 
 // Errors are broadcast in the form that the source has, member by member.
 func TestFormOfABroadcast(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "refuse", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"isError":true,"content":[{"type":"text","text":"not today"}]}`}}}})
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.Modules())
 	settled(t, h, "up")
@@ -172,6 +173,7 @@ func watch(t *testing.T, h *hubtest.Hub, query string) func() []byte {
 
 // A viewer of one trace is told of that only.
 func TestWatchOneTrace(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	next := watch(t, c.hub, "?types=call.done,error&trace="+traceID(8))
 	client := c.hub.Client(t, hubtest.ClientOptions{})
@@ -186,6 +188,7 @@ func TestWatchOneTrace(t *testing.T) {
 
 // What is wrong with the arguments of the tools that look into the hub is said.
 func TestDebugToolsRefuse(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	for tool, bad := range map[string][]string{
 		"web_debug_start":  {`{"port":0}`, `{"port":-1}`, `{"port":65536}`, `{"port":3000.5}`, `{"port":"3000"}`, `{"port":null}`, `{"openBrowser":"yes"}`, `{"openBrowser":1}`, `{"prot":3000}`, `[]`, `{"port":1e99}`},
@@ -216,6 +219,7 @@ func TestDebugToolsRefuse(t *testing.T) {
 // A port that the console has is said to be there; another is refused while it
 // is open, and viewers are counted.
 func TestWebDebugTwice(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	type web struct {
 		Running       bool

@@ -71,6 +71,7 @@ func TestArgumentsArriveByteForByte(t *testing.T) {
 // An answer with line breaks between its tokens keeps them where the way to
 // the client can carry them; events and lines cannot.
 func TestLineBreaksInResults(t *testing.T) {
+	hubtest.Parallel(t)
 	const pretty = "{\n  \"content\": [],\r\n\t\"resultType\": \"complete\"\n}"
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "pretty", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: pretty}}}}
 	for _, merged := range []bool{true, false} {
@@ -106,6 +107,7 @@ func TestLargeResultsArriveWhole(t *testing.T) {
 
 // What a decorated event stream says is what its parser says.
 func TestDecoratedEventStream(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := oddSpec()
 	spec.HTTP.Decorated = true
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
@@ -121,6 +123,7 @@ func TestDecoratedEventStream(t *testing.T) {
 }
 
 func TestPipeFaceKeepsBytes(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "json", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			w := newWorld(t, cell{hubtest.Modern, transport, true}, oddSpec(), worldOptions{})

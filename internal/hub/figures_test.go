@@ -31,6 +31,10 @@ type figures struct {
 // value is one series; 0 if there is none.
 func (f *figures) value(series string) float64 {
 	_, page := f.h.Get("/metrics")
+	return f.of(page, series)
+}
+
+func (f *figures) of(page []byte, series string) float64 {
 	for line := range strings.Lines(string(page)) {
 		if name, text, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == series {
 			v, err := strconv.ParseFloat(text, 64)
@@ -47,8 +51,9 @@ func (f *figures) value(series string) float64 {
 func (f *figures) rises(do func(), series ...string) {
 	f.t.Helper()
 	before := map[string]float64{}
+	_, page := f.h.Get("/metrics")
 	for _, s := range series {
-		before[s] = f.value(s)
+		before[s] = f.of(page, s)
 	}
 	do()
 	for _, s := range series {
@@ -78,7 +83,9 @@ func figuresHub(r *collector.Receiver, capacity int) []hubtest.Edit {
 	}}
 	slow := peer.Spec{Tools: []peer.Tool{named("slow", peer.Behaviour{Kind: peer.Slow, For: time.Hour})}}
 	return []hubtest.Edit{hubtest.Modules(), traced(r, "hub"),
-		hubtest.Stdio("up", spec, breaker, func(s *config.Server) { s.Timeout = 100 * time.Millisecond }),
+		hubtest.Stdio("up", spec, breaker, func(s *config.Server) {
+			s.Tools.Override = map[string]config.Override{"hang": {Timeout: 100 * time.Millisecond}}
+		}),
 		hubtest.Stdio("frail", peer.Spec{Tools: []peer.Tool{named("crash", peer.Do(peer.Crash)), {Name: "echo"}}}, breaker),
 		hubtest.Stdio("own", spec, func(s *config.Server) { s.Sharing = config.PerSession }),
 		hubtest.Stdio("queue", slow, func(s *config.Server) {

@@ -15,6 +15,7 @@ import (
 // With a root that holds the configuration, no file tool reads or changes any
 // part of it, nor what a reload makes a part of it.
 func TestFileToolsLeaveTheConfiguration(t *testing.T) {
+	hubtest.Parallel(t)
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -90,6 +91,7 @@ func TestFileToolsLeaveTheConfiguration(t *testing.T) {
 
 // Every built-in tool says of itself what a decision may rest on.
 func TestBuiltInToolsAreAnnotated(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules(), hubtest.Config(func(c *config.Config) {
 		c.Modules.File = config.FileModule{Enabled: true, Roots: []string{t.TempDir()}}
 	}))

@@ -65,6 +65,7 @@ func entry(spec peer.Spec) map[string]any {
 }
 
 func TestFollowFiles(t *testing.T) {
+	hubtest.Parallel(t)
 	one, two := entry(echoSpec("one")), entry(echoSpec("two"))
 	h, rewrite, text := follow(t, nil, map[string]any{"one": one})
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
@@ -101,6 +102,7 @@ func TestFollowFiles(t *testing.T) {
 }
 
 func TestFollowSignal(t *testing.T) {
+	hubtest.Parallel(t)
 	again := make(chan os.Signal, 1)
 	h, _, _ := follow(t, again, map[string]any{"one": entry(echoSpec("one"))})
 	look := func() int { return strings.Count(h.Log(), "config read again, nothing changed") }

@@ -67,6 +67,7 @@ func members(raw json.RawMessage) map[string]string {
 
 // On the faithful face a result is kept beside being passed on.
 func TestResultsAreKeptAsTheyCame(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range bothEras {
 		h, _ := keeping(t, resultSpec(era))
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Header: in("work")})
@@ -105,6 +106,7 @@ func TestResultsAreKeptAsTheyCame(t *testing.T) {
 }
 
 func TestSaveAsThatCannotBe(t *testing.T) {
+	hubtest.Parallel(t)
 	no := false
 	spec := resultSpec(hubtest.Legacy)
 	h, web := keeping(t, spec, hubtest.Stdio("none", spec, func(s *config.Server) { s.SaveAs = &no }),
@@ -159,6 +161,7 @@ var schemas = map[string]struct {
 }
 
 func TestSaveAsAsAnArgument(t *testing.T) {
+	hubtest.Parallel(t)
 	var spec peer.Spec
 	for name, s := range schemas {
 		spec.Tools = append(spec.Tools, defined(name, `"inputSchema":`+s.input+`,"outputSchema":{"type":"object"}`))
@@ -220,6 +223,7 @@ func TestSaveAsAsAnArgument(t *testing.T) {
 
 // The result itself may say how it wants to be kept, where that is agreed on.
 func TestResultsThatNameThemselves(t *testing.T) {
+	hubtest.Parallel(t)
 	yes := true
 	borne := func(s string) string { return saying(textBlock(s), "") }
 	spec := peer.Spec{Era: peer.EraLegacy, Tools: []peer.Tool{

@@ -38,6 +38,7 @@ func errorsOf(t testing.TB, h *hubtest.Hub, query string) errorPage {
 // Faults of every kind become errors in the book, in the form of the broadcast,
 // without what was passed; they are there after a restart, and can be exported.
 func TestErrors(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "refuse", Behaviour: peer.Behaviour{Kind: peer.Verbatim,
 		Raw: `{"isError":true,"content":[{"type":"text","text":"cannot take \"a private diary, verysecretvalue\" nor 471104711047"}]}`}},
 		{Name: "slow", Behaviour: peer.Do(peer.Hang)}}})
@@ -122,6 +123,7 @@ func hasGroup(p errorPage, code, upstream, tool string) bool {
 
 // Errors are for the hub's owner.
 func TestErrorsAreTheOwners(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	other := tokenFor(t, c.hub, "other", "*")
 	for _, path := range []string{"errors", "errors/export", "errors/err_1_1", "events", "events/ws"} {
@@ -134,6 +136,7 @@ func TestErrorsAreTheOwners(t *testing.T) {
 // What happens to upstreams is told: their states, and how what they offer
 // changes.
 func TestUpstreamEvents(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, recoverySpec())
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.HTTP("away", "http://127.0.0.1:1/mcp"))
 	settled(t, h, "up")
@@ -170,6 +173,7 @@ func TestUpstreamEvents(t *testing.T) {
 // While somebody watches calls are told from their start, and what they say of
 // their progress a few times a second.
 func TestCallsAreToldWhileWatched(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "steps", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 50}}}})
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL))
 	settled(t, h, "up")
@@ -202,6 +206,7 @@ type incidentError = incident.Error
 
 // Groups are told in parts, and the last errors without their stacks.
 func TestErrorsByPage(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	for _, tool := range []string{"no", "rude", "strict", "missing"} {
 		c.tool("up__"+tool, "{}")

@@ -48,6 +48,7 @@ func (b badInput) check(t *testing.T, c *hubtest.Client) {
 }
 
 func TestBadMessages(t *testing.T) {
+	hubtest.Parallel(t)
 	h := inputHub(t)
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
@@ -101,6 +102,7 @@ func withHeader(h http.Header, name, value string) http.Header {
 }
 
 func TestForeignRequests(t *testing.T) {
+	hubtest.Parallel(t)
 	h := inputHub(t)
 	c := h.Client(t, hubtest.ClientOptions{})
 	list := func(header http.Header) hubtest.Sent {
@@ -157,6 +159,7 @@ func withName(c *hubtest.Client, name string) hubtest.Sent {
 }
 
 func TestUnsupportedVersions(t *testing.T) {
+	hubtest.Parallel(t)
 	h := inputHub(t)
 	c := h.Client(t, hubtest.ClientOptions{})
 	c.Version = "2027-01-01"
@@ -182,6 +185,7 @@ func TestUnsupportedVersions(t *testing.T) {
 }
 
 func TestLegacySessionRules(t *testing.T) {
+	hubtest.Parallel(t)
 	h := inputHub(t)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
 	if m := c.Call("tools/dance", "{}"); m.Fault().Code != -32601 {
@@ -228,6 +232,7 @@ func TestLegacySessionRules(t *testing.T) {
 }
 
 func TestUnknownAgent(t *testing.T) {
+	hubtest.Parallel(t)
 	h := inputHub(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcps/nobody/mcp", Sessionless: true})
@@ -240,6 +245,7 @@ func TestUnknownAgent(t *testing.T) {
 
 // A client that stops in the middle of its body is cut off.
 func TestHalfBodyIsCutOff(t *testing.T) {
+	hubtest.Parallel(t)
 	h := inputHub(t)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
 	if err != nil {

@@ -127,6 +127,7 @@ func compact(s string) string {
 // A modern question passes unchanged, with its state: whoever answers it may
 // be another instance.
 func TestModernStatePassesUnchanged(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}
@@ -144,6 +145,7 @@ func TestModernStatePassesUnchanged(t *testing.T) {
 }
 
 func TestRootsOfUnsharedServer(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		for _, merged := range []bool{true, false} {
 			c := cell{hubtest.Legacy, transport, merged}
@@ -169,6 +171,7 @@ func TestRootsOfUnsharedServer(t *testing.T) {
 
 // On a shared connection roots are not declared, and nobody's are told.
 func TestSharedServerGetsNoRoots(t *testing.T) {
+	hubtest.Parallel(t)
 	w := newWorld(t, cell{hubtest.Legacy, "stdio", true}, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}})
 	if m := w.call("roots", ""); !strings.Contains(m.Text(), "does not support roots") {
 		t.Errorf("got %s", m.Raw)
@@ -177,6 +180,7 @@ func TestSharedServerGetsNoRoots(t *testing.T) {
 
 // A question that belongs to no client that could answer is refused and seen.
 func TestUnattributableQuestionIsRefused(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			w := newWorld(t, cell{hubtest.Legacy, transport, true}, interviewSpec(), worldOptions{})
@@ -193,6 +197,7 @@ func TestUnattributableQuestionIsRefused(t *testing.T) {
 // Two clients with calls in flight on one shared server never get each
 // other's questions: they get their own, or none.
 func TestQuestionsNeverGoToAnotherClient(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}
@@ -240,6 +245,7 @@ func askOften(c *hubtest.Client, name string, n int) (answered int, err error) {
 
 // A legacy client on a pipe is asked there.
 func TestPipeClientIsAsked(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			w := newWorld(t, cell{hubtest.Legacy, transport, true}, interviewSpec(), worldOptions{})
@@ -265,6 +271,7 @@ func TestPipeClientIsAsked(t *testing.T) {
 
 // The client's refusal reaches the server, and its going away ends the wait.
 func TestClientRefusesOrLeavesDuringQuestion(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable, Version: "2025-06-18"}}

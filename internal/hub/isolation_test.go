@@ -70,7 +70,7 @@ func TestBadUpstreamsCostOthersNothing(t *testing.T) {
 		for _, c := range []cell{{era: era, merged: true}, {era: era}} {
 			for _, up := range []string{"good", "web", "noisy"} {
 				client := h.Client(t, hubtest.ClientOptions{Era: era, Face: c.face(up)})
-				for range 10 {
+				for range 3 {
 					if m := client.Call("tools/list", "{}"); !strings.Contains(string(m.Result), c.name(up, "echo")) {
 						t.Errorf("%v of %s: list: %s", c, up, m.Raw)
 					}
@@ -143,6 +143,7 @@ func hasHealth(s upstream.Status, code string) bool {
 // A call to an upstream that hangs in its handshake fails by itself and not
 // with the client's patience; one to an upstream that is not there at once.
 func TestCallToUnreachableUpstreamSaysSo(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("nobody", "http://127.0.0.1:1/mcp"),
 		hubtest.Stdio("absent", peer.Spec{}, func(s *serverConfig) { s.Command = "/nonexistent/server" }))
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
@@ -172,7 +173,7 @@ func openFiles(t *testing.T) int {
 
 // Restarts leave nothing behind: no process, no goroutine, no open file.
 func TestRestartsLeaveNothing(t *testing.T) {
-	cycles := soak(30, 200)
+	cycles := soak(15, 200)
 	spec := peer.Spec{Tools: echoTool(), Era: peer.EraLegacy, StatePath: t.TempDir() + "/state",
 		Quirks: peer.Quirks{SpawnGrandchild: true, StderrNoise: 1}}
 	state := func() peer.State {

@@ -113,6 +113,7 @@ func TestBreakerOfTool(t *testing.T) {
 
 // Whoever asks is told which tool is left alone, and that its server is not.
 func TestBreakerOfToolIsTold(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "bad", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"broken"}`}}, {Name: "echo"}}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) {
 		s.Breaker = config.Breaker{Failures: 2, Window: time.Minute, Cooldown: time.Hour}
@@ -146,6 +147,7 @@ func TestBreakerOfToolIsTold(t *testing.T) {
 
 // An upstream that loses its calls is given a rest and comes back.
 func TestBreakerOfUpstream(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "crash", Behaviour: peer.Do(peer.Crash)}, {Name: "echo"}}}
 	o := worldOptions{server: func(s *config.Server) {
 		s.Breaker = config.Breaker{Failures: 2, Window: time.Minute, Cooldown: 300 * time.Millisecond}
@@ -249,6 +251,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 
 // A connection that somebody is subscribed on is not idle.
 func TestSubscribedConnectionIsKept(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{
 		server: func(s *config.Server) { s.Idle = 50 * time.Millisecond },
 		edits:  []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.CleanupInterval = 10 * time.Millisecond })},
@@ -265,6 +268,7 @@ func TestSubscribedConnectionIsKept(t *testing.T) {
 }
 
 func TestPoolMaximum(t *testing.T) {
+	hubtest.Parallel(t)
 	edits := []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.Max, c.AutoDiscover = 2, false })}
 	for _, name := range []string{"a", "b", "c"} {
 		edits = append(edits, hubtest.HTTP(name, peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{{Name: "echo"},
@@ -291,6 +295,7 @@ func TestPoolMaximum(t *testing.T) {
 
 // With auto_discover off nothing is dialled until somebody asks.
 func TestNothingIsDialledUntilAsked(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, merged := range []bool{true, false} {
 		c := cell{hubtest.Modern, "sse", merged}
 		t.Run(c.String(), func(t *testing.T) {

@@ -68,10 +68,12 @@ func TestLinksForOldClients(t *testing.T) {
 	const link = `{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`
 	const text = `{"content":[{"type":"text","text":"a: file:///a"}]}`
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "link", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: link}}}}
+	w := newWorld(t, cell{hubtest.Legacy, "stdio", true}, spec, worldOptions{})
 	for version, want := range map[string]string{"2024-11-05": text, "2025-03-26": text, "2025-06-18": link, "2025-11-25": link} {
 		for _, merged := range []bool{true, false} {
-			w := newWorld(t, cell{hubtest.Legacy, "stdio", merged}, spec, worldOptions{client: hubtest.ClientOptions{Version: version}})
-			if got := string(w.call("link", "").Result); got != want {
+			at := cell{hubtest.Legacy, "stdio", merged}
+			c := w.Hub.Client(t, hubtest.ClientOptions{Era: at.era, Face: at.face("up"), Version: version})
+			if got := string(c.Tool(at.name("up", "link"), "").Result); got != want {
 				t.Errorf("%s, merged %v: %s", version, merged, got)
 			}
 		}

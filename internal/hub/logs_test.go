@@ -17,6 +17,7 @@ import (
 )
 
 func TestLogFilesOfTheDataFolder(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: append(echoTool(), peer.Tool{Name: "hang", Behaviour: peer.Do(peer.Hang)})})
 	const password = "correct-horse-battery-staple"
 	var bearer string
@@ -73,6 +74,7 @@ func TestLogFilesOfTheDataFolder(t *testing.T) {
 }
 
 func TestLogFilesThatCannotBeWritten(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -21,6 +21,7 @@ type pageOfValues struct {
 // A session with very many values is listed in parts, each of which says how
 // many there are and how to go on; together they are all of them.
 func TestContextListInParts(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	c := h.Client(t, hubtest.ClientOptions{Face: "/s/many/mcp"})
 	long := strings.Repeat("d", 4000)
@@ -71,6 +72,7 @@ func TestContextListInParts(t *testing.T) {
 // A batch whose results are longer than a message may be is answered: what does
 // not fit is left out, and that is said.
 func TestBatchOfLongResults(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules(), hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "big", Behaviour: peer.Behaviour{Kind: peer.Big, N: 2 << 20}}}}))
 	c := h.Client(t, hubtest.ClientOptions{})
 	m := c.Tool("tools_batch", `{"calls":[{"tool":"up__big"},{"tool":"up__big"},{"tool":"up__echo","arguments":{"a":1}}]}`)
@@ -95,6 +97,7 @@ func TestBatchOfLongResults(t *testing.T) {
 // A session with many runs has the newest of them listed, and is told how many
 // are not.
 func TestPlanStatusOfManyRuns(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	c := h.Client(t, hubtest.ClientOptions{Face: "/s/runs/mcp"})
 	for range 23 {

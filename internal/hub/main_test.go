@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"os"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -13,10 +14,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Hubs come and go by the hundred: to collect what they leave costs more
+	// than the memory that it takes.
+	debug.SetGCPercent(400)
 	peer.Main()
 	storetest.Child()
 	sdkMain()
 	durableMain()
+	hubtest.AtOnce(4)
 	goleak.VerifyTestMain(m)
 }
 

@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // docs/metrics.md lists what is measured.
 func TestMetricsManual(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	const path = "../../docs/metrics.md"
 	have, err := os.ReadFile(path)
@@ -54,6 +55,7 @@ func TestMetricsManual(t *testing.T) {
 
 // What happens is seen in the figures.
 func TestMetrics(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Do(peer.Hang)}}})
 	h := hubtest.New(t, hubtest.Modules(), hubtest.HTTP("up", web.URL, func(s *config.Server) {
 		s.Queue = &config.Queue{Concurrency: 1, Capacity: 7}

@@ -254,6 +254,7 @@ func TestClientsThatCannotBeAskedCrossEras(t *testing.T) {
 
 // A parked call is refused to another token, and is still there for its own.
 func TestParkedCallIsRefusedToAnotherToken(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, merged := range []bool{true, false} {
 		c := cell{hubtest.Modern, "stdio", merged}
 		t.Run(c.String(), func(t *testing.T) {
@@ -278,6 +279,7 @@ func TestParkedCallIsRefusedToAnotherToken(t *testing.T) {
 // A server that dies while a call is parked: who comes back is told, and can
 // begin anew. The hub then ends with a call parked, and leaves nothing.
 func TestServerDiesWhileACallIsParked(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		t.Run(transport, func(t *testing.T) {
 			o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}

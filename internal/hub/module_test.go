@@ -31,6 +31,7 @@ func has(t testing.TB, c *hubtest.Client, tool string) bool {
 
 // A client chooses for its own session what it is offered.
 func TestModulesOfASession(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, peer.Spec{Tools: echoTool(), Resources: []peer.Resource{{URI: "mem://a"}}})
 	for _, era := range bothEras {
 		for name, prefix := range map[string]string{"plain": "", "as others write it": "@legion/tools-registry/"} {
@@ -70,6 +71,7 @@ func TestModulesOfASession(t *testing.T) {
 }
 
 func TestModulesThatCannotBeSwitched(t *testing.T) {
+	hubtest.Parallel(t)
 	var scoped string
 	h, _ := keeping(t, peer.Spec{Tools: echoTool()}, func(s *hubtest.Setup) { scoped = token(t, s, "scoped", "up", "stoa") })
 	for _, era := range bothEras {
@@ -115,6 +117,7 @@ func TestModulesThatCannotBeSwitched(t *testing.T) {
 
 // A module that cannot be had is told of, and the others work.
 func TestModulesThatFail(t *testing.T) {
+	hubtest.Parallel(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	files := func(root string) func(*config.Config) {
 		return func(c *config.Config) {
@@ -163,6 +166,7 @@ func TestModulesThatFail(t *testing.T) {
 // Without the module nothing of a session is shown, and cards, which nobody
 // could read, are not made.
 func TestWithoutTheContextModule(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, longSpec(), hubtest.Config(func(c *config.Config) { c.Modules.Context.Enabled = false }))
 	for _, era := range bothEras {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/s/work/mcp"})
@@ -180,6 +184,7 @@ func TestWithoutTheContextModule(t *testing.T) {
 
 // Every built-in tool answers in the same form, also when nothing is right.
 func TestBuiltInToolsAnswerAlike(t *testing.T) {
+	hubtest.Parallel(t)
 	root := t.TempDir()
 	h := hubtest.New(t, hubtest.Modules(), hubtest.Config(func(c *config.Config) {
 		c.Modules.File = config.FileModule{Enabled: true, Roots: []string{root}}

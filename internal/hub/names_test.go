@@ -48,6 +48,7 @@ func settled(t testing.TB, h *hubtest.Hub, ups ...string) {
 }
 
 func TestNamesOfTools(t *testing.T) {
+	hubtest.Parallel(t)
 	who := func(up string) []peer.Tool {
 		return []peer.Tool{{Name: "both", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: peer.Raw(`{"content":[{"type":"text","text":"` + up + `"}],"resultType":"complete"}`)}},
 			{Name: "only_" + up}}
@@ -90,6 +91,7 @@ func TestNamesOfTools(t *testing.T) {
 }
 
 func TestPromptsResourcesTemplatesCompletion(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := func(up string) peer.Spec {
 		return peer.Spec{
 			Prompts:   []peer.Prompt{{Name: "hello"}},
@@ -139,6 +141,7 @@ func tool(name, rest string) peer.Tool {
 
 // Definitions that are bad in themselves still give tools that work.
 func TestOddDefinitions(t *testing.T) {
+	hubtest.Parallel(t)
 	long := strings.Repeat("long_", 30)
 	spec := peer.Spec{Tools: []peer.Tool{
 		tool("bad-schema", `,"inputSchema":{"type":"object","properties":{"a":{"type":"nonsense","pattern":"("}}}`),
@@ -147,7 +150,7 @@ func TestOddDefinitions(t *testing.T) {
 		tool("untyped", `,"inputSchema":{"properties":{"a":{"type":"string"}}}`),
 		tool("bad name/with:colons é", `,"inputSchema":{"type":"object"}`),
 		tool(long, `,"inputSchema":{"type":"object"}`),
-		tool("large", `,"description":"`+strings.Repeat("x", 1<<20)+`","inputSchema":{"type":"object"}`),
+		tool("large", `,"description":"`+strings.Repeat("x", 1<<18)+`","inputSchema":{"type":"object"}`),
 		{Name: "nameless", RawDefinition: `{"inputSchema":{"type":"object"}}`},
 		tool("twice", `,"inputSchema":{"type":"object"}`), tool("twice", `,"inputSchema":{"type":"object"}`),
 	}}
@@ -183,11 +186,14 @@ func TestOddDefinitions(t *testing.T) {
 // A long list in pages, the second of which has the empty string as its cursor.
 func TestLongListInPages(t *testing.T) {
 	hubtest.Parallel(t)
-	spec := peer.Spec{List: peer.List{PageSize: 50}}
-	for i := range 188 {
-		spec.Tools = append(spec.Tools, tool(fmt.Sprintf("t%03d", i), `,"description":"`+strings.Repeat("d", 5500)+`","inputSchema":{"type":"object"}`))
+	spec := func(long int) peer.Spec {
+		spec := peer.Spec{List: peer.List{PageSize: 50}}
+		for i := range 188 {
+			spec.Tools = append(spec.Tools, tool(fmt.Sprintf("t%03d", i), `,"description":"`+strings.Repeat("d", long)+`","inputSchema":{"type":"object"}`))
+		}
+		return spec
 	}
-	eachCell(t, spec, worldOptions{}, func(t *testing.T, w *world) {
+	check := func(t *testing.T, w *world) {
 		settled(t, w.Hub, "up")
 		list := toolNames(t, w.client)
 		if len(list) != 188 || list[0] != w.name("up", "t000") || list[187] != w.name("up", "t187") {
@@ -199,6 +205,10 @@ func TestLongListInPages(t *testing.T) {
 		if m := w.call("t187", `{"a":1}`); m.Text() != `{"a":1}` {
 			t.Errorf("call: %.300s", m.Raw)
 		}
+	}
+	eachCell(t, spec(55), worldOptions{}, check)
+	t.Run("a list of a megabyte", func(t *testing.T) {
+		check(t, newWorld(t, cell{hubtest.Modern, "stdio", true}, spec(5500), worldOptions{}))
 	})
 }
 

@@ -64,6 +64,7 @@ func builtins(t testing.TB, tools []string) string {
 // What the config says of modules is what clients are offered, in both eras, and
 // also once the config changes. Everything can be called by name all the same.
 func TestModulesAreOfferedByChoice(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, fourteen())
 	up := hubtest.HTTP("up", web.URL)
 	h := hubtest.New(t, up, hubtest.Modules())
@@ -114,6 +115,7 @@ func TestModulesAreOfferedByChoice(t *testing.T) {
 // A module is offered to whoever asks for it: a session, the owner for all, a
 // token by its scopes.
 func TestModulesAreOfferedToWhoAsks(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, fourteen())
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.Modules())
 	settled(t, h, "up")
@@ -148,6 +150,7 @@ func TestModulesAreOfferedToWhoAsks(t *testing.T) {
 // The tools that read values are listed once there is one, to those who listen
 // too, and not after the last one is gone.
 func TestValuesBringTheirTools(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, fourteen())
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.Modules())
 	settled(t, h, "up")
@@ -168,6 +171,7 @@ func TestValuesBringTheirTools(t *testing.T) {
 
 // A hub without servers offers what it has itself.
 func TestModulesOfABareHub(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	c := h.Client(t, hubtest.ClientOptions{})
 	if got := toolNames(t, c); !slices.Contains(got, "context_add") || !slices.Contains(got, "plan_create") || slices.Contains(got, "task_start") {
@@ -186,6 +190,7 @@ func TestModulesOfABareHub(t *testing.T) {
 // A model is offered what its agent names, and what the session has a use for;
 // it can call the rest by name.
 func TestModulesAreOfferedToModels(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, fourteen())
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), hubtest.Modules(),
 		agentOf("planner", func(a *config.Agent) { a.Tools = []string{"up__*", "plan_*"} }), agentOf("any", func(a *config.Agent) { a.Tools = []string{"*"} }))
@@ -224,6 +229,7 @@ func TestModulesAreOfferedToModels(t *testing.T) {
 
 // tools_search finds what the client can see, and nothing else.
 func TestToolsSearch(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{
 		{Name: "move", RawDefinition: `{"name":"move","description":"Move or rename a file.","inputSchema":{"type":"object","required":["from"],"properties":{"from":{"type":"string"},"to":{"type":["string","null"]},"how":{"enum":["a","b"]},"all":{"type":"array","items":{"type":"integer"}}}}}`},
 		{Name: "count", RawDefinition: `{"name":"count","description":"Count words.","inputSchema":{"type":"object"}}`},

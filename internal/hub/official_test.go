@@ -74,6 +74,7 @@ func quiz(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallT
 // What a legacy server asks at once is put to a modern client in one round,
 // and what the client leaves out is asked again with what follows.
 func TestQuestionsAtOnceComeInOneRound(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("up", official(t).URL))
 	c := h.Client(t, hubtest.ClientOptions{Capabilities: `{"elicitation":{"form":{}}}`})
 	type demand struct {
@@ -110,6 +111,7 @@ func TestQuestionsAtOnceComeInOneRound(t *testing.T) {
 // A legacy server that ends the stream of a call on purpose is asked for the
 // rest, and the client gets all of it, in order, whatever its own era.
 func TestStreamsThatTheServerEndsAreResumed(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("up", official(t).URL))
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era})
@@ -131,6 +133,7 @@ func TestStreamsThatTheServerEndsAreResumed(t *testing.T) {
 // A server that ends the stream and does not let it be resumed has lost the
 // call, and the client is told so at once.
 func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
+	hubtest.Parallel(t)
 	web := official(t)
 	through := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -151,6 +154,7 @@ func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
 // The official legacy server refuses unknown methods by a status and plain
 // text; a client gets what the protocol has for it.
 func TestUnknownMethodOfAnAgentThatSaysItByStatus(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("up", official(t).URL))
 	for era, status := range map[hubtest.Era]int{hubtest.Legacy: http.StatusOK, hubtest.Modern: http.StatusNotFound} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcps/up/mcp"})

@@ -104,7 +104,7 @@ func ordersOfAll(t *testing.T, w *world, calls int, mayLoseLogs bool) {
 
 func TestNotificationsKeepTheirOrderAndOwner(t *testing.T) {
 	hubtest.Parallel(t)
-	calls := soak(2000, 10000) / 12 / orderClients
+	calls := soak(1000, 10000) / 12 / orderClients
 	eachCell(t, orderSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		ordersOfAll(t, w, calls, w.transport == "stdio")
 	})
@@ -112,6 +112,7 @@ func TestNotificationsKeepTheirOrderAndOwner(t *testing.T) {
 
 // With a connection per client, even the logs of a stdio server find theirs.
 func TestLogsOfUnsharedServerFindTheirOwner(t *testing.T) {
+	hubtest.Parallel(t)
 	o := worldOptions{server: func(s *config.Server) { s.Sharing = config.PerSession }}
 	for _, merged := range []bool{true, false} {
 		t.Run(cell{merged: merged}.String(), func(t *testing.T) {

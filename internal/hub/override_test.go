@@ -22,6 +22,7 @@ func overriding(by map[string]config.Override) hubtest.Edit {
 }
 
 func TestOverrides(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, overriding(map[string]config.Override{
 		"params":  {Name: "tell me", Description: "Tells \"all\"."},
 		"echo":    {Name: "slow"}, // which is another tool's
@@ -84,6 +85,7 @@ func TestOverrides(t *testing.T) {
 }
 
 func TestOverrideChangeIsTold(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, overriding(nil))
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
 	await.Until(t, "it is listed", func() bool { return offers(c, "up__echo") })

@@ -56,6 +56,7 @@ func (f *fragile) Write(b []byte) (int, error) {
 // request, however it came; the errors have it with its stack, and the hub goes
 // on.
 func TestPanicsAreCaught(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	tame := boom("tame")
 	tame.LogTo(obs.Component(h.Logs().Logger(), "modules"))

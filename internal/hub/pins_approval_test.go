@@ -21,6 +21,7 @@ func askAll(s *hubtest.Setup) {
 // that changes, somebody is asked again and shown how; when it is what it was,
 // nobody is. A denial holds whatever the definition.
 func TestRememberedApprovalsFollowTheDefinition(t *testing.T) {
+	hubtest.Parallel(t)
 	look, find := defines("look", "Looks."), defines("find", "Finds.")
 	for _, remember := range []string{"tool", "server"} {
 		t.Run(remember, func(t *testing.T) {
@@ -78,6 +79,7 @@ func TestRememberedApprovalsFollowTheDefinition(t *testing.T) {
 // An approval that is given while the definition changes does not count, whether
 // the person is still being asked or the call waits for its turn.
 func TestDefinitionChangesUnderAnApproval(t *testing.T) {
+	hubtest.Parallel(t)
 	f := newFickle(t, defines("look", "Looks."))
 	api := pinned(t, f, config.PinAnnounce, askAll, hubtest.Config(func(c *config.Config) {
 		c.Servers[0].Queue = &config.Queue{Concurrency: 1, Capacity: 10, Timeout: await.Patience}
@@ -119,6 +121,7 @@ func TestDefinitionChangesUnderAnApproval(t *testing.T) {
 // A plan that has somebody asked before a step has the same: what they allowed
 // is a call of the definition that they saw.
 func TestPlanApprovalFollowsTheDefinition(t *testing.T) {
+	hubtest.Parallel(t)
 	f := newFickle(t, defines("look", "Looks."))
 	api := pinned(t, f, config.PinAnnounce)
 	defer attend(t, api.hub, api.token)()
@@ -148,6 +151,7 @@ func TestPlanApprovalFollowsTheDefinition(t *testing.T) {
 // Quarantine holds tools, prompts and templates on every face; accepting is for
 // the owner, and takes effect at once. A reload changes what becomes of them.
 func TestQuarantine(t *testing.T) {
+	hubtest.Parallel(t)
 	look := defines("look", "Looks.")
 	f := newFickle(t, look)
 	f.offers("prompts", `{"name":"greet","description":"Greets."}`)
@@ -233,6 +237,7 @@ func TestQuarantine(t *testing.T) {
 // A server that lists other tools to other clients causes no alarm, and one that
 // changes what it lists to some clients only does.
 func TestVariantsOfClients(t *testing.T) {
+	hubtest.Parallel(t)
 	f := newFickle(t, defines("look", "Looks."))
 	evil := false
 	f.extra = func(capabilities string) []string {
@@ -290,6 +295,7 @@ func TestVariantsOfClients(t *testing.T) {
 // comes again, from another address, is compared with what it offered first. Its
 // annotations never count.
 func TestRegisteredAgentIsPinned(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	api := apiClient{t, h, h.Token}
 	lease := ""

@@ -19,6 +19,7 @@ import (
 // configured. A tool that comes later, or changes, is one of which nothing is
 // said, also after a restart; so are all of a server that is not trusted.
 func TestAnnotationsOfNewDefinitions(t *testing.T) {
+	hubtest.Parallel(t)
 	tool := func(name, text string) peer.Tool {
 		return peer.Tool{Name: name, RawDefinition: peer.Raw(`{"name":"` + name + `","description":"` + text + `","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)}
 	}
@@ -66,6 +67,7 @@ func TestAnnotationsOfNewDefinitions(t *testing.T) {
 // The decision and the rule are the same by the command's way and by the list
 // of tools, for every principal and model.
 func TestAPIPolicyTest(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules(), func(s *hubtest.Setup) {
 		s.Config.Policy.Groups = map[string][]string{"staff": {"ann"}}
 		s.Config.Policy.Rules.Rules = []config.Rule{
@@ -111,6 +113,7 @@ func TestAPIPolicyTest(t *testing.T) {
 // The model of an agent that is not in the config any more may use nothing:
 // what was begun for it is taken up with no more rights than it had.
 func TestModelOfNoAgent(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules())
 	waitTools(t, h)
 	for agent, want := range map[string]string{"": "true", "crud": "true", "gone": ""} {

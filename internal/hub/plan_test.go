@@ -71,6 +71,7 @@ func planRun(t testing.TB, raw json.RawMessage) plan.View {
 
 // TestSeedPlan is the source's example, word by word.
 func TestSeedPlan(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range bothEras {
 		t.Run(string(era), func(t *testing.T) {
 			bare := hubtest.New(t, hubtest.Modules())
@@ -112,6 +113,7 @@ func TestSeedPlan(t *testing.T) {
 
 // TestPlanExecute is the ways to name a plan, and what may be said with it.
 func TestPlanExecute(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, planSpec())
 	c := h.Client(t, hubtest.ClientOptions{Header: in("ways")})
 	const text = `{"title":"two","inputs":[{"name":"x"}],"steps":[{"id":"step_1","tool":"up__echo","args":{"v":"@x","lit":"@@x"},"outputs":["first"]},{"id":"step_2","tool":"up:echo","args":{"w":"@first.v"}}],"outputs":{"r":"@step_2.w"}}`
@@ -159,6 +161,7 @@ func TestPlanExecute(t *testing.T) {
 // TestPlanOfNoSession has a request that is bound to no session: it gets one,
 // and nobody else can see what it does there.
 func TestPlanOfNoSession(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, planSpec())
 	c := h.Client(t, hubtest.ClientOptions{})
 	m := c.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"v":"seventh"},"outputs":["out"]}]}}`)
@@ -192,6 +195,7 @@ const longPlan = `{"steps":[{"id":"a","tool":"up__echo"},{"id":"b","tool":"up__e
 
 // TestPlanProgress tells how far a run is, and stops it with its call.
 func TestPlanProgress(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, planSpec())
 	for _, era := range bothEras {
 		t.Run(string(era), func(t *testing.T) {
@@ -296,6 +300,7 @@ func TestPlanAsTask(t *testing.T) {
 
 // TestPlanApprovals asks people before steps, and knows nothing of what the policy denies.
 func TestPlanApprovals(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, planSpec(), ruled)
 	api := apiClient{t, h, h.Token}
 	c := h.Client(t, hubtest.ClientOptions{Header: in("asks")})

@@ -18,6 +18,7 @@ import (
 
 // TestPublishedPlan offers a plan as a tool, over a restart.
 func TestPublishedPlan(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, planSpec())
 	data := t.TempDir()
 	start := func() *hubtest.Hub {
@@ -57,6 +58,7 @@ func TestPublishedPlan(t *testing.T) {
 
 // TestPlanOfTools plans with tools of the catalogue.
 func TestPlanOfTools(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, planSpec())
 	c := h.Client(t, hubtest.ClientOptions{Header: in("tools")})
 	made := good(t, c.Tool("plan_create", `{"tools":["up__b*","up:t*"],"inputs":["source"],"requiredOutputs":["test"],"allowableActions":[{"type":"pack","tool":"up__echo","inputs":["build"],"outputs":["artifact"]}]}`))
@@ -73,6 +75,7 @@ func TestPlanOfTools(t *testing.T) {
 // TestProposedPlan has a model propose plans: what it says is checked, and what
 // is wrong is told to it.
 func TestProposedPlan(t *testing.T) {
+	hubtest.Parallel(t)
 	say := func(text string) llmtest.Reply {
 		return llmtest.OpenAI.Answer(llmtest.Said{Text: []string{text}, Input: 1, Output: 1})
 	}

@@ -163,6 +163,7 @@ func TestPolicyHoldsOnAllFaces(t *testing.T) {
 
 // Edited arguments pass the same checks as others.
 func TestEditsAreChecked(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled)
 	api := apiClient{t, h, h.Token}
 	defer attend(t, h, h.Token)()
@@ -197,6 +198,7 @@ func TestEditsAreChecked(t *testing.T) {
 func long(n int) string { return strings.Repeat("x", n) }
 
 func TestApprovalsBelongToPrincipals(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled)
 	may := auth.Rights{auth.RightApprove}
 	owner, ada, eve, without := apiClient{t, h, h.Token}, tokenWith(t, h, "ada", may, "up"), tokenWith(t, h, "eve", may, "*"), tokenFor(t, h, "zoe", "up")
@@ -241,6 +243,7 @@ func TestApprovalsBelongToPrincipals(t *testing.T) {
 }
 
 func TestDecisionsAreKept(t *testing.T) {
+	hubtest.Parallel(t)
 	data := t.TempDir() + "/data"
 	session := func(name string) http.Header { return http.Header{"Stoa-Session": {name}} }
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled, hubtest.Data(data))
@@ -297,6 +300,7 @@ func TestDecisionsAreKept(t *testing.T) {
 
 // A call in rounds is approved once, with the same arguments in each.
 func TestRoundsAreApprovedOnce(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []peer.Era{peer.EraModern, peer.EraLegacy} {
 		for _, merged := range []bool{true, false} {
 			c := cell{hubtest.Modern, "stdio", merged}
@@ -335,6 +339,7 @@ func TestRoundsAreApprovedOnce(t *testing.T) {
 }
 
 func TestRulesChangeLive(t *testing.T) {
+	hubtest.Parallel(t)
 	up := hubtest.Stdio("up", policySpec())
 	h := hubtest.New(t, up)
 	c := h.Client(t, hubtest.ClientOptions{})

@@ -142,6 +142,7 @@ var forgetfulStyles = []string{"typescript", "python", "go"}
 // A server that was restarted is used again with the first call, and with one
 // handshake for each time that it was.
 func TestServerThatForgets(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, style := range forgetfulStyles {
 		t.Run(style, func(t *testing.T) {
 			f := &forgetful{style: style}
@@ -182,6 +183,7 @@ func TestServerThatForgets(t *testing.T) {
 // A server that is restarted again and again under clients of both eras: what
 // may be repeated succeeds, nothing is done twice, and the breaker stays closed.
 func TestServerRestarted(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, style := range forgetfulStyles {
 		t.Run(style, func(t *testing.T) {
 			f := &forgetful{style: style}

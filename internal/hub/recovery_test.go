@@ -177,6 +177,7 @@ func TestChangesWhileAwayAreTold(t *testing.T) {
 
 // An upstream that cannot be reached is said to be so, and its lists are kept.
 func TestStatusOfUpstreamThatIsAway(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		t.Run(string(era), func(t *testing.T) {
 			w := newWorld(t, cell{era, "sse", true}, recoverySpec(), worldOptions{})

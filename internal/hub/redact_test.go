@@ -23,6 +23,7 @@ var leaked = []string{"pw4ann", "k3y4ann", "b34rer4ann", "s3same-of-the-config"}
 // Errors of agents and of the way to them are told without credentials, to
 // clients and everywhere else.
 func TestForeignErrorsAreToldWithoutCredentials(t *testing.T) {
+	hubtest.Parallel(t)
 	s := wsagent.Start(map[string]string{
 		"moody": "ask\nsend {\"type\":\"error\",\"error\":" + hubtest.Quote(leak) + "}\nhold",
 		"plain": "ask\nsend {\"type\":\"sentence\",\"sentence\":" + hubtest.Quote(leak) + "}\nsend {\"type\":\"complete\"}\nhold",
@@ -73,6 +74,7 @@ func TestForeignErrorsAreToldWithoutCredentials(t *testing.T) {
 // What an MCP server says itself arrives as it said it, a failure too; what the
 // hub writes down of it does not hold credentials.
 func TestWhatServersSayArrivesUnchanged(t *testing.T) {
+	hubtest.Parallel(t)
 	text := hubtest.Quote(leak)
 	h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{
 		{Name: "ok", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: peer.Raw(`{"content":[{"type":"text","text":` + text + `}],"resultType":"complete"}`)}},

@@ -58,6 +58,7 @@ func TestReferencesAreReplaced(t *testing.T) {
 }
 
 func TestInnocentNamesStayLiteral(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, peer.Spec{Tools: echoTool()})
 	const args = `{"who":"@octocat","escaped":"@@octocat","of":{"$ref":"@octocat"},"at":"@team:octocat.x[0]"}`
 	legacy := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
@@ -86,6 +87,7 @@ func TestInnocentNamesStayLiteral(t *testing.T) {
 }
 
 func TestReferencesCanBeOff(t *testing.T) {
+	hubtest.Parallel(t)
 	off, on := false, true
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "other"}}}
 	h := hubtest.New(t, hubtest.Modules(),
@@ -116,6 +118,7 @@ func typedSpec() peer.Spec {
 }
 
 func TestBadReferencesAreNotSent(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, typedSpec(), hubtest.Config(func(c *config.Config) { c.Limits.ArgumentBytes = 8 << 10 }))
 	for _, era := range bothEras {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Header: in("work")})
@@ -157,6 +160,7 @@ func TestBadReferencesAreNotSent(t *testing.T) {
 // Headers that mirror arguments mirror what the server gets; those that came
 // are held to what came with them.
 func TestMirroredReferences(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, typedSpec())
 	c := h.Client(t, hubtest.ClientOptions{Header: in("work")})
 	put(t, c, "where", `{"name":"zürich"}`)
@@ -182,6 +186,7 @@ func TestMirroredReferences(t *testing.T) {
 }
 
 func TestCallsThatUsedValuesAreOnRecord(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, peer.Spec{Tools: echoTool()})
 	c := h.Client(t, hubtest.ClientOptions{Header: in("work")})
 	put(t, c, "doc", `"first"`)
@@ -212,6 +217,7 @@ func TestCallsThatUsedValuesAreOnRecord(t *testing.T) {
 // A server that asks again gets the same arguments each time, whatever has
 // become of what they referred to.
 func TestRoundsUseTheSameValues(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "ask", Behaviour: peer.Behaviour{Kind: peer.Multi, N: 3}}, {Name: "echo"}}}
 	for _, upEra := range []peer.Era{peer.EraModern, peer.EraLegacy} {
 		t.Run(string(upEra), func(t *testing.T) {
@@ -276,6 +282,7 @@ func asks(t testing.TB, m hubtest.Message) question {
 
 // A state is wrapped only if there is something to remember.
 func TestStatesOfPlainCallsAreTheServers(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{{Name: "ask", Behaviour: peer.Do(peer.Elicit)}}}
 	h, web := keeping(t, spec)
 	var states []string

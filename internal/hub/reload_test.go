@@ -56,6 +56,7 @@ func described(changes []hub.Change) string {
 }
 
 func TestReloadChangesOnlyWhatChanged(t *testing.T) {
+	hubtest.Parallel(t)
 	keep, change, gone := hubtest.Stdio("keep", echoSpec("keep")), hubtest.Stdio("change", echoSpec("change")), hubtest.Stdio("gone", echoSpec("gone"))
 	h := hubtest.New(t, keep, change, gone)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
@@ -102,6 +103,7 @@ func TestReloadChangesOnlyWhatChanged(t *testing.T) {
 }
 
 func TestReloadSeesSecrets(t *testing.T) {
+	hubtest.Parallel(t)
 	withToken := func(token string) hubtest.Edit {
 		return hubtest.Stdio("up", echoSpec("up"), func(s *config.Server) {
 			s.Env = maps.Clone(s.Env)
@@ -125,6 +127,7 @@ func TestReloadSeesSecrets(t *testing.T) {
 }
 
 func TestReloadRefusesWhole(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", echoSpec("up")))
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
 	await.Until(t, "it is listed", func() bool { return offers(c, "up__echo") })
@@ -141,6 +144,7 @@ func TestReloadRefusesWhole(t *testing.T) {
 }
 
 func TestReloadLimits(t *testing.T) {
+	hubtest.Parallel(t)
 	up := hubtest.Stdio("up", echoSpec("up"))
 	h := hubtest.New(t, up)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcps/up/mcp"})
@@ -160,6 +164,7 @@ func TestReloadLimits(t *testing.T) {
 }
 
 func TestReloadTellsClients(t *testing.T) {
+	hubtest.Parallel(t)
 	up := hubtest.Stdio("up", echoSpec("up"))
 	h := hubtest.New(t, up)
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: "/mcp"})
@@ -183,6 +188,7 @@ func TestReloadTellsClients(t *testing.T) {
 // A change of one upstream costs the calls of another nothing, however often
 // it comes.
 func TestReloadStorm(t *testing.T) {
+	hubtest.Parallel(t)
 	keep := hubtest.Stdio("keep", echoSpec("keep"))
 	h := hubtest.New(t, keep)
 	clients := soak(4, 16)
@@ -210,7 +216,7 @@ func TestReloadStorm(t *testing.T) {
 	}
 	await.Until(t, "clients call", func() bool { return calls.Load() > int64(clients) })
 	before := pids(h)["keep"]
-	for i := range soak(40, 1000) {
+	for i := range soak(20, 1000) {
 		edits := []hubtest.Edit{keep}
 		if i%3 != 0 {
 			// A third of the changes removes it, the others make it another.
@@ -232,6 +238,7 @@ func TestReloadStorm(t *testing.T) {
 // Who listens hears of the upstream that takes another's place, without asking
 // again: of its lists, and of the resources subscribed to before.
 func TestReloadKeepsListeners(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := func(tools ...string) peer.Spec {
 		s := echoSpec("up", tools...)
 		s.Tools = append(s.Tools, peer.Tool{Name: "touch", Behaviour: peer.Behaviour{Kind: peer.Touch, URI: "note://one"}})
@@ -280,6 +287,7 @@ func TestReloadKeepsListeners(t *testing.T) {
 // Calls on an upstream that is replaced while they come end on one or the
 // other.
 func TestReloadLosesNoCallOfTheReplaced(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", echoSpec("up")))
 	var wg sync.WaitGroup
 	var stop atomic.Bool

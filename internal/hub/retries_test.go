@@ -15,6 +15,7 @@ import (
 // A call that may be repeated is sent again as often as the server's config
 // says, or the call itself; one that may not is not.
 func TestRetries(t *testing.T) {
+	hubtest.Parallel(t)
 	var breaks atomic.Int64 // how many further calls break off
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {

@@ -90,6 +90,7 @@ func holds(t *testing.T, h *hubtest.Hub, token string) []held {
 // A token that is revoked hears nothing any more, whatever it had open; others
 // keep what they have.
 func TestRevokedTokenHearsNothing(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Config(withSSE), hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 100_000, For: 20 * time.Millisecond}}}}))
 	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
 	if err != nil {

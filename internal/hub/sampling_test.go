@@ -115,6 +115,7 @@ func TestHostAnswersSampling(t *testing.T) {
 
 // A person sees the whole request under the Session of the call, and decides.
 func TestPeopleDecideAboutSampling(t *testing.T) {
+	hubtest.Parallel(t)
 	const edit = `{"decision":"edit","args":{"messages":[{"role":"user","content":{"type":"text","text":"echo edited"}}],"maxTokens":9}}`
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, transport := range []string{"stdio", "sse"} {
@@ -172,6 +173,7 @@ func TestSamplingOffForAServer(t *testing.T) {
 // A client that goes away ends the approval that its call waits for, and a
 // reload changes who answers.
 func TestSamplingEndsAndChanges(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		t.Run(string(era), func(t *testing.T) {
 			w := newWorld(t, cell{era, "sse", true}, samplingSpec(), worldOptions{server: byHost, client: hubtest.ClientOptions{Capabilities: askable}})
@@ -202,6 +204,7 @@ func TestSamplingEndsAndChanges(t *testing.T) {
 // like; the end of a call ends its answer, which the hub would else be waited
 // for.
 func TestModelsOfServers(t *testing.T) {
+	hubtest.Parallel(t)
 	slow := config.DefaultModel()
 	slow.Name, slow.Provider, slow.Model, slow.Pace = "slow", config.Script, "tortoise", time.Hour
 	quick := config.DefaultModel()
@@ -236,6 +239,7 @@ func TestModelsOfServers(t *testing.T) {
 // A call that has become a task of the hub has its model too, and its client is
 // asked for the rest.
 func TestTasksAreSampledFor(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, mixed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mixed %v", mixed), func(t *testing.T) {
 			w := newWorld(t, cell{hubtest.Modern, "stdio", true}, taskSpec(), worldOptions{mixed: mixed,
@@ -263,6 +267,7 @@ func TestTasksAreSampledFor(t *testing.T) {
 // A server that makes tasks itself is told of models only if its client could
 // answer for the tasks.
 func TestServersWithTasksOfTheirOwn(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "sample", Behaviour: peer.Do(peer.Sample), Task: peer.TaskOptional}}}
 	for caps, status := range map[string]string{`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`: "failed", tasksCapability: "input_required", `{}`: ""} {
 		w := newWorld(t, cell{hubtest.Modern, "stdio", true}, spec, worldOptions{client: hubtest.ClientOptions{Capabilities: caps}, server: byHost, edits: []hubtest.Edit{hubtest.Config(allowSampling)}})
@@ -282,6 +287,7 @@ func TestServersWithTasksOfTheirOwn(t *testing.T) {
 // Who talks with the hub's model by a socket sees what the servers that it
 // calls want of a model, and decides there.
 func TestChatDecidesAboutSampling(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		t.Run(string(era), func(t *testing.T) {
 			w := newWorld(t, cell{era, "stdio", true}, samplingSpec(), worldOptions{server: byHost, edits: []hubtest.Edit{hubtest.Config(func(c *config.Config) {

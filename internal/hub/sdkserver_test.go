@@ -97,7 +97,10 @@ func TestMatrixWithOfficialServers(t *testing.T) {
 		}
 	})
 	makes := []matrix.Make{matrix.Raw(h.URL, hubtest.Legacy), matrix.Raw(h.URL, hubtest.Modern)}
-	matrix.Each(t, append(makes, sdkClients(h.URL)...), servers)
+	if soak(0, 1) == 1 { // TestMatrix has them before servers of either era
+		makes = append(makes, sdkClients(h.URL)...)
+	}
+	matrix.Each(t, makes, servers)
 }
 
 // child makes the upstream a process of this binary.

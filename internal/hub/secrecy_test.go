@@ -33,6 +33,7 @@ func token(t testing.TB, s *hubtest.Setup, name string, scopes ...string) string
 }
 
 func TestScopesOfTokens(t *testing.T) {
+	hubtest.Parallel(t)
 	one, two := peer.Serve(t, recoverySpec()), peer.Serve(t, peer.Spec{Tools: echoTool(), Prompts: []peer.Prompt{{Name: "p"}}})
 	var narrow string
 	h := hubtest.New(t, hubtest.HTTP("one", one.URL), hubtest.HTTP("two", two.URL),
@@ -92,6 +93,7 @@ func TestScopesOfTokens(t *testing.T) {
 
 // A session is bound to whom it was made for.
 func TestSessionsBelongToTheirPrincipal(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	var other string
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL), func(s *hubtest.Setup) { other = token(t, s, "other", "*") })
@@ -111,6 +113,7 @@ func TestSessionsBelongToTheirPrincipal(t *testing.T) {
 }
 
 func TestOpenAddressNeedsToken(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	s := hubtest.Default()
 	s.Config.Data, s.Config.Listen = t.TempDir()+"/data", []string{"0.0.0.0:0"}
@@ -153,6 +156,7 @@ func TestOpenAddressNeedsToken(t *testing.T) {
 // What a client sends to prove who it is never reaches an upstream; what the
 // config says does, and is seen nowhere else.
 func TestCredentialsStayWhereTheyBelong(t *testing.T) {
+	hubtest.Parallel(t)
 	const upstreamSecret, envSecret = "s3cret-of-the-upstream", "s3cret-of-the-process"
 	web := peer.Serve(t, peer.Spec{HTTP: peer.HTTP{Token: upstreamSecret}, Tools: []peer.Tool{{Name: "headers", Behaviour: peer.Do(peer.Headers)}}})
 	wrong := peer.Serve(t, peer.Spec{HTTP: peer.HTTP{Token: "another"}, Tools: echoTool()})
@@ -211,6 +215,7 @@ func around(s, part string) string {
 // A process sees a few harmless variables, what it is to inherit, its own, and
 // nothing else.
 func TestEnvironmentOfProcesses(t *testing.T) {
+	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "env", Behaviour: peer.Do(peer.Env)}}}
 	environ := []string{"PATH=/bin", "HOME=/home/x", "LANG=C", "SECRET=1", "NODE_ENV=x", "OWN=outer", "AWS_SECRET_ACCESS_KEY=k"}
 	cwd := t.TempDir()

@@ -15,6 +15,7 @@ import (
 // A store elsewhere that wants TLS and credentials is used with what the config
 // names, and not without.
 func TestStoreWithTLSAndCredentials(t *testing.T) {
+	hubtest.Parallel(t)
 	s := storetest.StartSecure(t)
 	good := config.Store{URL: s.URL, Credentials: s.Credentials, TLS: config.StoreTLS{CA: s.CA}, Replicas: 1}
 	for name, edit := range map[string]func(*config.Store){

@@ -100,6 +100,7 @@ func keeping(t testing.TB, spec peer.Spec, edits ...hubtest.Edit) (*hubtest.Hub,
 }
 
 func TestWhatARequestIsBoundTo(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, peer.Spec{Tools: echoTool()})
 	for _, era := range bothEras {
 		for name, tc := range map[string]struct {
@@ -131,6 +132,7 @@ func TestWhatARequestIsBoundTo(t *testing.T) {
 }
 
 func TestWhatASocketIsBoundTo(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"context_list","arguments":{},"_meta":{META}}}`
@@ -171,6 +173,7 @@ func TestWhatASocketIsBoundTo(t *testing.T) {
 
 // A name that is none is refused by every method, and never taken for another.
 func TestBadNamesOfSessions(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	for _, era := range bothEras {
 		c := h.Client(t, hubtest.ClientOptions{Era: era})
@@ -195,6 +198,7 @@ func TestBadNamesOfSessions(t *testing.T) {
 
 // Who is bound to nothing is given a session that nobody else can name.
 func TestUnboundRequests(t *testing.T) {
+	hubtest.Parallel(t)
 	var other string
 	h, web := keeping(t, peer.Spec{Tools: echoTool()}, func(s *hubtest.Setup) { other = token(t, s, "other", "*") })
 	for _, o := range []hubtest.ClientOptions{{}, {Era: hubtest.Legacy, Sessionless: true}} {
@@ -232,6 +236,7 @@ func TestUnboundRequests(t *testing.T) {
 }
 
 func TestWhoSharesASession(t *testing.T) {
+	hubtest.Parallel(t)
 	var ann, bob string
 	h, _ := keeping(t, peer.Spec{Tools: echoTool()}, func(s *hubtest.Setup) {
 		ann, bob = token(t, s, "ann", "*"), token(t, s, "bob", "*")
@@ -289,6 +294,7 @@ func status404(t testing.TB, c *hubtest.Client) bool {
 }
 
 func TestConnectionsOutliveTheHub(t *testing.T) {
+	hubtest.Parallel(t)
 	h, web := keeping(t, peer.Spec{Tools: echoTool()})
 	keeper, idler, leaver := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy}), h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy}), h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
 	put(t, keeper, "doc", `{"n":12345678901234567890}`)
@@ -326,6 +332,7 @@ func TestConnectionsOutliveTheHub(t *testing.T) {
 }
 
 func TestHistoryAndRemoval(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	for _, era := range bothEras {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Header: in("h-" + string(era))})

@@ -31,10 +31,7 @@ func TestUnsharedServerKeepsClientsApart(t *testing.T) {
 	hubtest.Parallel(t)
 	w := unshared(t)
 	atFirst := status(t, w.Hub, "up")
-	n := 50
-	if testing.Short() {
-		n = 8
-	}
+	n := soak(12, 50)
 	clients := make([]*hubtest.Client, n)
 	for i := range clients {
 		clients[i] = w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: w.face("up")})
@@ -85,6 +82,7 @@ func pidList(pids []int) string {
 // Nobody loses their own for it, nothing is held against the server, and there
 // is room as soon as somebody leaves.
 func TestUnsharedServerHasNoRoom(t *testing.T) {
+	hubtest.Parallel(t)
 	w := unshared(t, hubtest.Config(func(c *config.Config) { c.Pool.Max = 3 }))
 	join := func() *hubtest.Client {
 		return w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: "/mcp"})

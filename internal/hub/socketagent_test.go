@@ -92,6 +92,7 @@ func TestSocketAgent(t *testing.T) {
 
 // A client that leaves closes the agent's socket.
 func TestSocketAgentCancelled(t *testing.T) {
+	hubtest.Parallel(t)
 	h, s := socketAgents(t, 2*await.Patience, map[string]string{"mute": "ask\nsend {\"type\":\"sentence\",\"sentence\":\"hm\"}\nhold"})
 	c := h.Client(t, hubtest.ClientOptions{})
 	await.Until(t, "the agent is listed", func() bool { return strings.Contains(string(c.Call("tools/list", "").Result), `"mute__chat"`) })
@@ -102,6 +103,7 @@ func TestSocketAgentCancelled(t *testing.T) {
 }
 
 func TestSocketAgentThatCannotBe(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.HTTP("odd", "ws://me:pass@127.0.0.1/ws/a", func(c *config.Server) { c.Transport = config.Ailumina }))
 	await.Until(t, "the status says why", func() bool {
 		_, body := h.Get("/mcps/odd")

@@ -41,6 +41,7 @@ func openSocket(t *testing.T, h *hubtest.Hub, path, token string) (*websocket.Co
 // by which setting, and not that a message was too long. All who need no token
 // here share one bound, which is a wider one. A reload changes it.
 func TestSocketsOfAPrincipal(t *testing.T) {
+	hubtest.Parallel(t)
 	few := hubtest.Config(func(c *config.Config) { c.Limits.Sockets = 2 })
 	h := hubtest.New(t, few)
 	ann := tokenFor(t, h, "ann", "*").token
@@ -70,6 +71,7 @@ func TestSocketsOfAPrincipal(t *testing.T) {
 
 // A body that breaks off is not one that is too long.
 func TestBodyThatBreaksOff(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	c.put("work", "v", `1`)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(c.hub.URL, "http://"))
@@ -97,6 +99,7 @@ func TestBodyThatBreaksOff(t *testing.T) {
 // Who registers agents too fast is told to come again, and not that something is
 // wrong with the registration: an agent gives up for good then.
 func TestRegistersTooFast(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	c := tokenWith(t, h, "ann", auth.Rights{auth.RightRegister}, "*")
 	for i := range 60 {

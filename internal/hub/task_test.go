@@ -118,6 +118,7 @@ func (w *world) update(t *testing.T, id, answers string) {
 }
 
 func TestTaskAlways(t *testing.T) {
+	hubtest.Parallel(t)
 	taskWorlds(t, config.TaskAlways, func(t *testing.T, w *world) {
 		made := w.begin(t, "echo", `{"n":12345678901234567890}`)
 		done := until(t, w.client, made.TaskID, "completed")
@@ -184,6 +185,7 @@ func TestTaskCancel(t *testing.T) {
 }
 
 func TestTaskInput(t *testing.T) {
+	hubtest.Parallel(t)
 	taskWorlds(t, config.TaskAlways, func(t *testing.T, w *world) {
 		made := w.begin(t, "survey", "")
 		open := until(t, w.client, made.TaskID, "input_required").InputRequests
@@ -229,6 +231,7 @@ func sameKeys(a, b map[string]struct{ Method string }) bool {
 
 // Who does not declare the extension gets the plain call, and no task.
 func TestTaskIsDeclared(t *testing.T) {
+	hubtest.Parallel(t)
 	taskWorlds(t, config.TaskAlways, func(t *testing.T, w *world) {
 		made := w.begin(t, "echo", "")
 		plain := w.Client(t, hubtest.ClientOptions{Face: w.client.Face})
@@ -272,6 +275,7 @@ func TestTaskIsDeclared(t *testing.T) {
 }
 
 func TestTaskNotifications(t *testing.T) {
+	hubtest.Parallel(t)
 	taskWorlds(t, config.TaskAlways, func(t *testing.T, w *world) {
 		made := w.begin(t, "multi", "")
 		waiting := until(t, w.client, made.TaskID, "input_required")
@@ -302,6 +306,7 @@ func TestTaskNotifications(t *testing.T) {
 
 // A task is its principal's, wherever it is asked for.
 func TestTaskBelongsToItsPrincipal(t *testing.T) {
+	hubtest.Parallel(t)
 	w := newWorld(t, cell{hubtest.Modern, "stdio", true}, taskSpec(), worldOptions{
 		client: hubtest.ClientOptions{Capabilities: tasksCapability}, server: func(s *config.Server) { s.Task = config.TaskAlways }})
 	tokens, err := auth.OpenTokens(hub.TokensFile(w.Data, ""))

@@ -146,7 +146,7 @@ func sent(web *peer.HTTPServer, name string) (keys []string) {
 // no repetition is sent once, and what is sent again is so under one key.
 func TestKilledHubWithTasks(t *testing.T) {
 	hubtest.Parallel(t)
-	wanted, kills := int64(soak(120, 3000)), soak(5, 60)
+	wanted, kills := int64(soak(70, 3000)), soak(3, 60)
 	compute := peer.Behaviour{Kind: peer.Compute}
 	web := peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{
 		{Name: "once", Behaviour: compute},

@@ -23,6 +23,7 @@ func nativeSpec() peer.Spec {
 
 // Tasks of an upstream are its client's by an id of the hub's.
 func TestTasksOfUpstreams(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []string{"stdio", "sse"} {
 		for _, merged := range []bool{true, false} {
 			c := cell{hubtest.Modern, transport, merged}
@@ -100,6 +101,7 @@ func (w *world) foreign(t *testing.T, id string) {
 
 // The ids of an upstream's tasks outlive the hub, as the tasks do.
 func TestTasksOfUpstreamsOutliveTheHub(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, nativeSpec())
 	data := t.TempDir()
 	run := func() *hubtest.Hub {

@@ -42,6 +42,7 @@ func builtin(t *testing.T, c *hubtest.Client, name, args string) enveloped {
 
 // Clients that do not know the extension have the same by tools.
 func TestTaskTools(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, up := range []peer.Era{peer.EraLegacy, peer.EraModern} {
 		for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 			t.Run(string(era)+" to "+string(up), func(t *testing.T) {
@@ -176,6 +177,7 @@ func TestTaskRestart(t *testing.T) {
 
 // The hub's owner looks at tasks and ends them by the API.
 func TestTaskAPI(t *testing.T) {
+	hubtest.Parallel(t)
 	w := newWorld(t, cell{hubtest.Modern, "stdio", true}, taskSpec(), worldOptions{
 		client: hubtest.ClientOptions{Capabilities: tasksCapability}, server: func(s *config.Server) { s.Task = config.TaskAlways }})
 	slow, done := w.begin(t, "slow", ""), w.begin(t, "echo", `{"a":7}`)
@@ -207,6 +209,7 @@ func TestTaskAPI(t *testing.T) {
 
 // A hub that is told to stop lets tasks end that soon will.
 func TestTaskDrain(t *testing.T) {
+	hubtest.Parallel(t)
 	state := t.TempDir() + "/state"
 	spec := peer.Spec{Era: peer.EraModern, StatePath: state, Tools: []peer.Tool{{Name: "compute", Behaviour: peer.Do(peer.Compute)}}}
 	data := t.TempDir()

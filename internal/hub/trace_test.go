@@ -70,6 +70,7 @@ func TestOneTrace(t *testing.T) {
 // Without traces of our own, what a client says of its trace goes on, also from
 // a header.
 func TestTraceGoesOn(t *testing.T) {
+	hubtest.Parallel(t)
 	web := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "params", Behaviour: peer.Do(peer.Params)}}})
 	h := hubtest.New(t, hubtest.HTTP("up", web.URL))
 	settled(t, h, "up")

@@ -99,6 +99,7 @@ func TestTraceOutlivesHub(t *testing.T) {
 // A model of the hub that a server asks for works in the trace of the call for
 // which the server asks, whatever the era and the transport.
 func TestTraceOfSampling(t *testing.T) {
+	hubtest.Parallel(t)
 	r := collector.New(t)
 	n := 30
 	for _, era := range []peer.Era{peer.EraLegacy, peer.EraModern} {

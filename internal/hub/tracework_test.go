@@ -71,6 +71,7 @@ func (c apiClient) awaitTree(id, want string) (page tracePage) {
 // who began it: their spans are below each other as they come of each other,
 // their events name it, and the hub tells it as a tree.
 func TestTracesOfWork(t *testing.T) {
+	hubtest.Parallel(t)
 	r := collector.New(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "params", Behaviour: peer.Do(peer.Params), RawDefinition: `{"name":"params","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`}}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec), hubtest.Stdio("later", spec, func(s *config.Server) { s.Task = config.TaskAlways }), hubtest.Modules(), traced(r, "hub"))
@@ -160,6 +161,7 @@ func types(t *testing.T, p tracePage, want string) {
 // Without spans, events tell of the trace that a client names, also through
 // runs; the filter finds them.
 func TestTraceWithoutSpans(t *testing.T) {
+	hubtest.Parallel(t)
 	c := apiHub(t)
 	client := c.hub.Client(t, hubtest.ClientOptions{Header: in("work")})
 	good(t, client.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo"}]}}`, hubtest.Meta(`"traceparent":"`+traceparent(4)+`"`)))
@@ -198,6 +200,7 @@ func TestTraceWithoutSpans(t *testing.T) {
 // Of traces that begin here a share is kept; those of clients are kept as they
 // say, and what makes no sense begins a new one without the state of the old.
 func TestTraceSample(t *testing.T) {
+	hubtest.Parallel(t)
 	r := collector.New(t)
 	h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{{Name: "params", Behaviour: peer.Do(peer.Params)}}}), traced(r, "hub"), hubtest.Config(func(c *config.Config) { c.Telemetry.Sample = new(float64) }))
 	waitTools(t, h)

@@ -65,6 +65,7 @@ const (
 )
 
 func TestSocketFace(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", carrySpec()))
 	url := strings.Replace(h.URL, "http", "ws", 1) + "/mcp/ws"
 	dial := func(header http.Header) (*websocket.Conn, *http.Response, error) {
@@ -108,6 +109,7 @@ func TestSocketFace(t *testing.T) {
 }
 
 func TestOldTransportIsOffUnlessAskedFor(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t)
 	if status, _ := h.Get("/sse"); status != http.StatusNotFound {
 		t.Errorf("GET /sse: %d", status)
@@ -116,6 +118,7 @@ func TestOldTransportIsOffUnlessAskedFor(t *testing.T) {
 
 // The official client works over HTTP+SSE, questions and changes included.
 func TestOfficialClientOverSSE(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Config(withSSE), hubtest.Stdio("up", carrySpec()))
 	ht := &http.Transport{}
 	defer ht.CloseIdleConnections()
@@ -145,6 +148,7 @@ func TestOfficialClientOverSSE(t *testing.T) {
 
 // The official server over HTTP+SSE is found to be one, or named as one.
 func TestOfficialServerOverSSE(t *testing.T) {
+	hubtest.Parallel(t)
 	for _, transport := range []config.Transport{config.Auto, config.SSE} {
 		t.Run(string(transport), func(t *testing.T) {
 			server := sdk.NewServer(&sdk.Implementation{Name: "old", Version: "1"}, nil)
@@ -260,6 +264,7 @@ func TestSocketUpstreamIsRecovered(t *testing.T) {
 
 // Upstreams over TLS: an authority of one's own and a certificate to show.
 func TestUpstreamsOverTLS(t *testing.T) {
+	hubtest.Parallel(t)
 	a, dir := hubtest.NewAuthority(t), t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
 	a.Issue(certFile, keyFile, "127.0.0.1")
@@ -310,6 +315,7 @@ func trusted(t *testing.T, a *hubtest.Authority) *x509.CertPool {
 // The hub itself over TLS: in HTTP/1.1 and 2, on sockets, and with a new
 // certificate while it runs.
 func TestHubOverTLS(t *testing.T) {
+	hubtest.Parallel(t)
 	a, dir := hubtest.NewAuthority(t), t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
 	a.Issue(certFile, keyFile, "127.0.0.1")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestPicturesAreKept(t *testing.T) {
+	hubtest.Parallel(t)
 	large := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x00picture\xff", 100_000))) // over what an entry of the log holds
 	spec := peer.Spec{Era: peer.EraLegacy, Tools: []peer.Tool{
 		verbatim("small", saying(pixel, "")),
@@ -52,6 +53,7 @@ func TestPicturesAreKept(t *testing.T) {
 
 // Values are resources of their session, and of no other.
 func TestValuesAreResources(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, peer.Spec{Tools: echoTool(), Resources: []peer.Resource{{URI: "mem://a"}}})
 	for _, era := range bothEras {
 		mine := hubtest.ClientOptions{Era: era, Header: in("mine-" + string(era))}
@@ -91,6 +93,7 @@ func TestValuesAreResources(t *testing.T) {
 }
 
 func TestChangesOfValuesAreTold(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, peer.Spec{Tools: echoTool()})
 	const uri, own = "stoa://context/doc", "stoa://context/own"
 	for _, era := range bothEras {

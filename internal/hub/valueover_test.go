@@ -12,6 +12,7 @@ import (
 // Of many who change the same version of a value one succeeds, and the others
 // are told.
 func TestContextAddOver(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/s/" + string(era) + "/mcp"})

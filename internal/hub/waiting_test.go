@@ -23,6 +23,7 @@ func gatedHub(t *testing.T) (*hubtest.Hub, apiClient) {
 // Who asks an agent over MCP is told what the agent waits for: as progress if it
 // asked for that, else in its log.
 func TestAgentCallersKnowWhatWaits(t *testing.T) {
+	hubtest.Parallel(t)
 	h, api := gatedHub(t)
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, form := range []struct {
@@ -65,6 +66,7 @@ func logMeta(era hubtest.Era) []hubtest.Meta {
 // At the socket of an agent the same is a sentence, which is no part of the
 // answer for those who know.
 func TestAgentSocketsKnowWhatWaits(t *testing.T) {
+	hubtest.Parallel(t)
 	h, api := gatedHub(t)
 	u, err := ailumina.ParseURL(h.URL)
 	if err != nil {
@@ -95,6 +97,7 @@ func TestAgentSocketsKnowWhatWaits(t *testing.T) {
 // A call that a client makes itself and that waits for a person says so, before
 // whatever its server says of how far it is.
 func TestCallersKnowWhatWaits(t *testing.T) {
+	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled)
 	api := apiClient{t, h, h.Token}
 	waitTools(t, h)

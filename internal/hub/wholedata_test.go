@@ -14,6 +14,7 @@ import (
 // in the value that it is kept as, and in a call that refers to it. What is only
 // shown says that it is a part, and how to get the rest.
 func TestPlanDataIsWhole(t *testing.T) {
+	hubtest.Parallel(t)
 	h, _ := keeping(t, planSpec())
 	c := h.Client(t, hubtest.ClientOptions{Face: "/s/whole/mcp", Header: nil})
 	var rows []string

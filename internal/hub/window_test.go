@@ -147,6 +147,7 @@ const window = 8192
 // that and the answer have room in; what the user said last is always there; what
 // goes is what is oldest; and no description is sent twice.
 func TestTwentyTurnsInASmallWindow(t *testing.T) {
+	hubtest.Parallel(t)
 	files := hubtest.Stdio("filesystem", recorded(t, "filesystem.json"))
 	memory := func(name string) hubtest.Edit {
 		return hubtest.HTTP(name, peer.Serve(t, recorded(t, "memory.json")).URL)
@@ -229,6 +230,7 @@ func twentyTurns(t *testing.T, tools int, ups ...hubtest.Edit) {
 // With more tools than a window can hold, the model is told of those that
 // matter, can find others, and the user is told so.
 func TestMoreToolsThanFit(t *testing.T) {
+	hubtest.Parallel(t)
 	model := newCounting(t, "tools_search", `{"query":"open several nodes"}`)
 	var ups []hubtest.Edit
 	for i := range 8 {
@@ -262,6 +264,7 @@ func TestMoreToolsThanFit(t *testing.T) {
 
 // A window in which nothing fits is told by figures and by the setting.
 func TestAWindowInWhichNothingFits(t *testing.T) {
+	hubtest.Parallel(t)
 	model := newCounting(t, "x", "{}")
 	h := hubtest.New(t, hostFiles(t, 256, model.url, hubtest.HTTP("filesystem", peer.Serve(t, recorded(t, "filesystem.json")).URL)))
 	settled(t, h, "filesystem")

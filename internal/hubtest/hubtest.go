@@ -7,17 +7,19 @@
 // out the bytes that came, untouched; they share no code with the hub's own
 // protocol packages, so that a mistake there cannot cancel itself out.
 //
-// Tests with hubs cannot run in parallel: what is left running could not be
-// told apart from what others run. It does not check what the hub answers.
+// Tests with hubs run beside each other if they begin with Parallel. It does not
+// check what the hub answers.
 package hubtest
 
 import (
 	"context"
+	"flag"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -110,8 +112,24 @@ type Hub struct {
 
 var parallel sync.Map // the names of tests that run beside others
 
-// Parallel has a test run beside others. Whether its hubs leave something
-// running cannot be told while others run: the end of the package tells.
+// AtOnce has so many tests run beside each other, unless -parallel says how
+// many: those with hubs wait more than they compute. It is for TestMain.
+func AtOnce(n int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
+}
+
+// Parallel has a test run beside others, as it should unless it looks at
+// something that all share: the environment, the memory, the goroutines.
+// Whether its hubs leave something running cannot be told while others run: the
+// end of the package tells.
 func Parallel(t *testing.T) {
 	parallel.Store(t.Name(), nil)
 	t.Parallel()
@@ -120,7 +138,7 @@ func Parallel(t *testing.T) {
 // New runs a hub until the test ends.
 func New(tb testing.TB, edits ...Edit) *Hub {
 	tb.Helper()
-	before := goleak.IgnoreCurrent()
+	leaks := leaks(tb)
 	h := &Hub{tb: tb, log: &logbook.Book{}, done: make(chan error, 1)}
 	h.Data = filepath.Join(tb.TempDir(), "data")
 	s := Default()
@@ -140,15 +158,7 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 			tb.Logf("the hub's log:\n%s", h.Log())
 			return // what is left may be the failure's doing
 		}
-		test, _, _ := strings.Cut(tb.Name(), "/")
-		if _, ok := parallel.Load(test); ok {
-			return
-		}
-		// Peers are ended by the test that began them.
-		peers := goleak.IgnoreAnyFunction("github.com/stoahub/stoa/internal/hubtest/peer.(*HTTPServer).start.func1")
-		if err := goleak.Find(before, peers); err != nil {
-			tb.Errorf("the hub left something running: %v", err)
-		}
+		leaks()
 	})
 	h.http = &http.Client{Transport: transport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -157,6 +167,22 @@ func New(tb testing.TB, edits ...Edit) *Hub {
 	go func() { h.done <- h.Hub.Run(ctx) }()
 	h.await()
 	return h
+}
+
+// leaks returns what fails the test if more is running than now.
+func leaks(tb testing.TB) func() {
+	test, _, _ := strings.Cut(tb.Name(), "/")
+	if _, ok := parallel.Load(test); ok {
+		return func() {}
+	}
+	before := goleak.IgnoreCurrent()
+	return func() {
+		// Peers are ended by the test that began them.
+		peers := goleak.IgnoreAnyFunction("github.com/stoahub/stoa/internal/hubtest/peer.(*HTTPServer).start.func1")
+		if err := goleak.Find(before, peers); err != nil {
+			tb.Errorf("the hub left something running: %v", err)
+		}
+	}
 }
 
 func transport() *http.Transport {

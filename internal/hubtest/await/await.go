@@ -24,16 +24,23 @@ func Until(tb testing.TB, what string, ok func() bool) {
 	})
 }
 
+// What is looked for is there soon or takes long, and to look costs as much as
+// what is waited for can use: the pauses grow.
+const (
+	shortest = 2 * time.Millisecond
+	longest  = 20 * time.Millisecond
+)
+
 // NoError is Until for a check that says what is still missing.
 func NoError(tb testing.TB, what string, check func() error) {
 	tb.Helper()
 	end := time.Now().Add(Patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
+	pause := shortest
 	for err := check(); err != nil; err = check() {
 		if time.Now().After(end) {
 			tb.Fatalf("waited %v in vain until %s: %v", Patience, what, err)
 		}
-		<-tick.C
+		<-time.After(pause)
+		pause = min(2*pause, longest)
 	}
 }

@@ -120,7 +120,7 @@ func (c Column) call(t testing.TB, tool, args string) Outcome {
 func (c Column) settled(t testing.TB, tool, args string, ok func(Outcome) bool) Outcome {
 	t.Helper()
 	o := c.call(t, tool, args)
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(5 * time.Second); !ok(o) && time.Now().Before(end); o = c.Client.Last(t) {
 		<-tick.C
