@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	storetest.Child()
 	sdkMain()
 	durableMain()
+	peer.Apart()
 	hubtest.AtOnce(4)
 	goleak.VerifyTestMain(m)
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -11,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -25,8 +28,32 @@ const (
 	lifetime = 5 * time.Minute // of a grandchild, or a child without its parent, that nobody kills
 )
 
-// Command returns how to start a stdio peer as a child of this test binary:
-// its TestMain must begin with Main. It panics if the spec is not sound or too
+// Apart has stdio peers be a program of their own. For a package that starts them
+// by the hundred: a test binary has the packages of the whole hub to set up, and
+// with the race detector that takes thirty times as long. It is for TestMain,
+// after Main.
+func Apart() { apart = true }
+
+var apart bool
+
+// program builds the peer that Apart wants. It is beside the test binary, where
+// programs can be run, and goes with it. "" means that it cannot be built here.
+var program = sync.OnceValue(func() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	path := filepath.Join(filepath.Dir(self), "stoa-peer")
+	build := exec.Command("go", "build", "-o", path, "github.com/stoahub/stoa/internal/hubtest/peer/alone")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if build.Run() != nil {
+		return ""
+	}
+	return path
+})
+
+// Command returns how to start a stdio peer as a child of this test binary, or as
+// Apart has it: its TestMain must begin with Main. It panics if the spec is not sound or too
 // large for an environment variable even when compressed.
 func Command(spec Spec) (command string, args []string, env map[string]string) {
 	spec, err := spec.check()
@@ -36,6 +63,9 @@ func Command(spec Spec) (command string, args []string, env map[string]string) {
 	command, err = os.Executable()
 	if err != nil {
 		panic(fmt.Errorf("peer %s: find the test binary: %w", spec.Name, err))
+	}
+	if apart {
+		command = cmp.Or(program(), command)
 	}
 	// Without the variable the child would run the tests and start itself again.
 	// A child built with the race detector would linger a second at its exit.
