@@ -71,7 +71,7 @@ func TestModesOfElicitationAreKept(t *testing.T) {
 	hubtest.Parallel(t)
 	for _, mixed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mixed %v", mixed), func(t *testing.T) {
-			eachCell(t, addressSpec(), worldOptions{mixed: mixed}, func(t *testing.T, w *world) {
+			oneHub(t, addressSpec(), worldOptions{mixed: mixed}, func(t *testing.T, w *world) {
 				for _, capabilities := range []string{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} {
 					c := w.Hub.Client(t, hubtest.ClientOptions{Era: w.era, Face: w.face("up"), Capabilities: capabilities})
 					m, asked, err := converse(c, w.name("up", "visit"), "")

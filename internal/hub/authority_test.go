@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -334,30 +335,36 @@ func TestAuthority(t *testing.T) {
 			t.Errorf("no row has a delegate of the kind %s", k)
 		}
 	}
-	n := 0
-	for title, w := range ways {
-		for depth, wrap := range wraps {
-			for right, c := range map[string]struct{ server, tool, want string }{
-				"allowed":      {"up", "ok", "ran"},
-				"ask":          {"up", "gated", "asked"},
-				"denied":       {"up", "banned", "unknown"},
-				"out of scope": {"far", "ok", "unknown"},
-				"switched off": {"off", "ok", "unknown"},
+	rights := map[string]struct{ server, tool, want string }{
+		"allowed":      {"up", "ok", "ran"},
+		"ask":          {"up", "gated", "asked"},
+		"denied":       {"up", "banned", "unknown"},
+		"out of scope": {"far", "ok", "unknown"},
+		"switched off": {"off", "ok", "unknown"},
 
-				"sampling allowed":      {"helped", "ok", "answered"},
-				"sampling ask":          {"shy", "ok", "asked"},
-				"sampling denied":       {"alone", "ok", "refused"},
-				"sampling out of scope": {"remote", "ok", "unknown"},
-				"sampling switched off": {"asleep", "ok", "unknown"},
-			} {
+		"sampling allowed":      {"helped", "ok", "answered"},
+		"sampling ask":          {"shy", "ok", "asked"},
+		"sampling denied":       {"alone", "ok", "refused"},
+		"sampling out of scope": {"remote", "ok", "unknown"},
+		"sampling switched off": {"asleep", "ok", "unknown"},
+	}
+	n := 0
+	for i, title := range slices.Sorted(maps.Keys(ways)) {
+		for j, depth := range slices.Sorted(maps.Keys(wraps)) {
+			for k, right := range slices.Sorted(maps.Keys(rights)) {
+				w, c := ways[title], rights[right]
 				if far := map[string]string{"out of scope": "ran", "sampling out of scope": "answered"}[right]; w.local && far != "" {
 					c.want = far // nothing is out of the scope of who is at this machine
+				}
+				// Of samplers, every two of these meet, and in the long form all.
+				if slices.Contains(samplers, c.server) && (i+j+k)%len(wraps) >= soak(1, len(wraps)) {
+					continue
 				}
 				t.Run(title+"/"+depth+"/"+right, func(t *testing.T) {
 					in := house{Hub: x.Hub, t: t, ann: x.ann, token: x.token, peers: x.peers, chain: x.chain}
 					in.n.Store(int64(n))
 					n++
-					in.verdict(w, wrap, c.server, c.tool, c.want)
+					in.verdict(w, wraps[depth], c.server, c.tool, c.want)
 				})
 			}
 		}

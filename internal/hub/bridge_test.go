@@ -14,7 +14,7 @@ import (
 // is asked on its stream while the modern server is asked again and again.
 func TestServersAskClientsOfTheOtherEra(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}, interview)
+	oneHub(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}, interview)
 }
 
 // Roots of a legacy client reach a modern server, which asks for them by its
@@ -113,7 +113,7 @@ func TestAddressesOfALegacyErrorBecomeQuestions(t *testing.T) {
 func TestProgressAndLogCrossEras(t *testing.T) {
 	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "work", Behaviour: peer.Behaviour{Kind: peer.Progress, N: 3}}}}
-	eachCell(t, spec, worldOptions{mixed: true}, func(t *testing.T, w *world) {
+	oneHub(t, spec, worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		meta := []hubtest.Meta{`"progressToken":"t\u0031"`}
 		if w.era == hubtest.Legacy {
 			if m := w.client.Call("logging/setLevel", `{"level":"debug"}`); m.Error != nil {

@@ -38,7 +38,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 	hubtest.Parallel(t)
 	for _, version := range []string{"", "2025-06-18"} {
 		t.Run("version "+version, func(t *testing.T) {
-			eachCell(t, slowSpec(), worldOptions{client: hubtest.ClientOptions{Version: version}}, func(t *testing.T, w *world) {
+			oneHub(t, slowSpec(), worldOptions{client: hubtest.ClientOptions{Version: version}}, func(t *testing.T, w *world) {
 				if version != "" && w.era == hubtest.Modern {
 					t.Skip("one version of the modern era is enough")
 				}
@@ -56,7 +56,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 
 func TestLegacyCancellation(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, slowSpec(), worldOptions{}, func(t *testing.T, w *world) {
+	oneHub(t, slowSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		if w.era == hubtest.Modern {
 			t.Skip("the modern era has no cancellation over HTTP but leaving")
 		}
@@ -102,7 +102,7 @@ func TestPipeCancellation(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	hubtest.Parallel(t)
 	o := worldOptions{server: func(s *config.Server) { s.Timeout = 400 * time.Millisecond }}
-	eachCell(t, slowSpec(), o, func(t *testing.T, w *world) {
+	oneHub(t, slowSpec(), o, func(t *testing.T, w *world) {
 		m := w.call("slow", "")
 		code := -32003
 		if w.era == hubtest.Modern {

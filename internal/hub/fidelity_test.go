@@ -32,7 +32,7 @@ func oddSpec() peer.Spec {
 
 func TestResultsArriveByteForByte(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, oddSpec(), worldOptions{}, func(t *testing.T, w *world) {
+	oneHub(t, oddSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		for _, accept := range []string{"application/json", "application/json, text/event-stream", "text/event-stream, application/json", "text/event-stream"} {
 			w.client.Accept = accept
 			same := func(what string, got []byte, want string) {
@@ -58,7 +58,7 @@ func TestResultsArriveByteForByte(t *testing.T) {
 func TestArgumentsArriveByteForByte(t *testing.T) {
 	hubtest.Parallel(t)
 	const args = `{ "n":9223372036854775807 ,"f":1.0,"e":1E+2,"s":"\u0041\/\u2028","u":"é😀", "o":{"b":1,"a":[ ]} }`
-	eachCell(t, oddSpec(), worldOptions{}, func(t *testing.T, w *world) {
+	oneHub(t, oddSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		if got := w.call("params", args).Text(); !strings.Contains(got, `"arguments":`+args) {
 			t.Errorf("the peer got %s, want arguments %s", got, args)
 		}
@@ -95,7 +95,7 @@ func TestLargeResultsArriveWhole(t *testing.T) {
 	hubtest.Parallel(t)
 	const size = 300 << 10
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "big", Behaviour: peer.Behaviour{Kind: peer.Big, N: size}}}}
-	eachCell(t, spec, worldOptions{}, func(t *testing.T, w *world) {
+	oneHub(t, spec, worldOptions{}, func(t *testing.T, w *world) {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
 			w.client.Accept = accept
 			if got := w.call("big", "").Text(); got != strings.Repeat("x", size) {
@@ -150,7 +150,7 @@ func TestAnswerOverTheLimit(t *testing.T) {
 		{Name: "echo"},
 	}}
 	o := worldOptions{edits: []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Limits.MessageBytes = 64 << 10 })}}
-	eachCell(t, spec, o, func(t *testing.T, w *world) {
+	oneHub(t, spec, o, func(t *testing.T, w *world) {
 		other := w.Hub.Client(t, hubtest.ClientOptions{Era: w.era, Face: w.face("up")})
 		waits := other.Go("tools/call", hubtest.ToolParams(w.name("up", "gate"), ""))
 		w.called(t, "gate")

@@ -86,7 +86,7 @@ func read(x *hubtest.Exchange) (hubtest.Message, error) {
 
 func TestServersAskClientsOfTheirEra(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}, interview)
+	oneHub(t, interviewSpec(), worldOptions{client: hubtest.ClientOptions{Capabilities: askable}}, interview)
 }
 
 // interview calls the tools that ask, and expects the server to be told what

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -67,9 +68,11 @@ func (c cell) name(up, tool string) string {
 
 type serverConfig = config.Server
 
-// world is a hub with one upstream, called up, and a client.
+// world is a hub with one upstream, called up, and a client. Where worlds share a
+// hub their upstreams have other names, which name and face know.
 type world struct {
 	cell
+	up string // what up is called here
 	*hubtest.Hub
 	client *hubtest.Client
 	http   *peer.HTTPServer // nil for stdio
@@ -84,6 +87,17 @@ func (w *world) peerState(t testing.TB) peer.State {
 		t.Fatal(err)
 	}
 	return st
+}
+
+func (w *world) face(up string) string { return w.cell.face(w.here(up)) }
+
+func (w *world) name(up, tool string) string { return w.cell.name(w.here(up), tool) }
+
+func (w *world) here(up string) string {
+	if up == "up" {
+		return w.up
+	}
+	return up
 }
 
 func (w *world) call(tool, args string, meta ...hubtest.Meta) hubtest.Message {
@@ -103,36 +117,70 @@ type worldOptions struct {
 // the client's era only, so that no cell is bridged, unless it is to be.
 func eachCell(t *testing.T, spec peer.Spec, o worldOptions, test func(t *testing.T, w *world)) {
 	t.Helper()
-	for i, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
-		for j, transport := range []string{"stdio", "json", "sse"} {
-			for _, merged := range []bool{true, false} {
-				if soak(1, 0) == 1 && merged != ((i+j)%2 == 0) {
-					continue
-				}
-				c := cell{era, transport, merged}
-				t.Run(c.String(), func(t *testing.T) { test(t, newWorld(t, c, spec, o)) })
-			}
-		}
+	for _, c := range cells() {
+		t.Run(c.String(), func(t *testing.T) { test(t, newWorld(t, c, spec, o)) })
 	}
 }
 
-func newWorld(t *testing.T, c cell, spec peer.Spec, o worldOptions) *world {
+// oneHub is eachCell with one hub for all cells, which costs far less: for tests
+// that call what is theirs, and look at nothing that the others add to.
+func oneHub(t *testing.T, spec peer.Spec, o worldOptions, test func(t *testing.T, w *world)) {
 	t.Helper()
-	w := &world{cell: c, state: t.TempDir() + "/state"}
-	spec.Era, spec.StatePath = peer.Era(c.era), w.state
+	var worlds []*world
+	edits := slices.Clone(o.edits)
+	for i, c := range cells() {
+		w := &world{cell: c, up: fmt.Sprint("up", i), state: t.TempDir() + "/state"}
+		worlds, edits = append(worlds, w), append(edits, w.upstream(t, spec, o))
+	}
+	h := hubtest.New(t, edits...)
+	h.Settle(t.Context())
+	for _, w := range worlds {
+		t.Run(w.cell.String(), func(t *testing.T) {
+			w.Hub = h
+			client := o.client
+			client.Era, client.Face = w.era, w.face("up")
+			w.client = h.Client(t, client)
+			test(t, w)
+		})
+	}
+}
+
+func cells() (all []cell) {
+	for i, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
+		for j, transport := range []string{"stdio", "json", "sse"} {
+			for _, merged := range []bool{true, false} {
+				if soak(1, 0) == 0 || merged == ((i+j)%2 == 0) {
+					all = append(all, cell{era, transport, merged})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// upstream starts the world's, and says how the hub comes to it.
+func (w *world) upstream(t *testing.T, spec peer.Spec, o worldOptions) hubtest.Edit {
+	t.Helper()
+	spec.Era, spec.StatePath = peer.Era(w.era), w.state
 	if o.mixed {
-		spec.Era = map[hubtest.Era]peer.Era{hubtest.Legacy: peer.EraModern, hubtest.Modern: peer.EraLegacy}[c.era]
+		spec.Era = map[hubtest.Era]peer.Era{hubtest.Legacy: peer.EraModern, hubtest.Modern: peer.EraLegacy}[w.era]
 	}
 	edit := o.server
 	if edit == nil {
 		edit = func(*config.Server) {}
 	}
-	up := hubtest.Stdio("up", spec, edit)
-	if c.transport != "stdio" {
-		spec.HTTP.JSON = c.transport == "json"
-		w.http = peer.Serve(t, spec)
-		up = hubtest.HTTP("up", w.http.URL, edit)
+	if w.transport == "stdio" {
+		return hubtest.Stdio(w.up, spec, edit)
 	}
+	spec.HTTP.JSON = w.transport == "json"
+	w.http = peer.Serve(t, spec)
+	return hubtest.HTTP(w.up, w.http.URL, edit)
+}
+
+func newWorld(t *testing.T, c cell, spec peer.Spec, o worldOptions) *world {
+	t.Helper()
+	w := &world{cell: c, up: "up", state: t.TempDir() + "/state"}
+	up := w.upstream(t, spec, o)
 	lazy := false
 	w.Hub = hubtest.New(t, slices.Concat([]hubtest.Edit{up}, o.edits, []hubtest.Edit{hubtest.Config(func(c *config.Config) { lazy = !c.AutoDiscover })})...)
 	o.client.Era, o.client.Face = c.era, c.face("up")

@@ -31,7 +31,7 @@ func mixedSpec() peer.Spec {
 
 func TestCallsCrossEras(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
+	oneHub(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		m := w.call("echo", `{"a":1.0,"b":"\u00e9"}`)
 		if m.Text() != `{"a":1.0,"b":"\u00e9"}` {
 			t.Errorf("echo: %s", m.Raw)
@@ -83,7 +83,7 @@ func TestLeavingCrossesEras(t *testing.T) {
 	hubtest.Parallel(t)
 	for _, capabilities := range []string{"{}", askable} { // the second may be parked
 		o := worldOptions{mixed: true, client: hubtest.ClientOptions{Capabilities: capabilities}}
-		eachCell(t, mixedSpec(), o, func(t *testing.T, w *world) {
+		oneHub(t, mixedSpec(), o, func(t *testing.T, w *world) {
 			x := w.client.Go("tools/call", hubtest.ToolParams(w.name("up", "slow"), ""))
 			w.called(t, "slow")
 			x.Close()
@@ -122,7 +122,7 @@ func TestChangesCrossEras(t *testing.T) {
 // Log messages below the level that was asked for stay away, in both eras.
 func TestLogLevelCrossesEras(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
+	oneHub(t, mixedSpec(), worldOptions{mixed: true}, func(t *testing.T, w *world) {
 		for level, want := range map[string]bool{"info": true, "error": false} {
 			var meta []hubtest.Meta
 			if w.era == hubtest.Legacy {
@@ -155,7 +155,7 @@ func TestAddressesReachLegacyClients(t *testing.T) {
 		o := worldOptions{mixed: true, client: hubtest.ClientOptions{Capabilities: `{"elicitation":{"form":{},"url":{}}}`},
 			server: func(s *config.Server) { s.Breaker.Failures = 2 }}
 		t.Run(name, func(t *testing.T) {
-			eachCell(t, spec, o, func(t *testing.T, w *world) {
+			oneHub(t, spec, o, func(t *testing.T, w *world) {
 				if w.era == hubtest.Modern {
 					t.Skip("a legacy server says it by an error: TestAddressesOfALegacyErrorBecomeQuestions")
 				}
@@ -220,7 +220,7 @@ func TestAddressesOfAnErrorCrossEras(t *testing.T) {
 func TestRootsCrossEras(t *testing.T) {
 	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, mixed: true}
-	eachCell(t, interviewSpec(), o, func(t *testing.T, w *world) {
+	oneHub(t, interviewSpec(), o, func(t *testing.T, w *world) {
 		m, asked, err := converse(w.client, w.name("up", "roots"), `{}`)
 		if err != nil {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestRootsCrossEras(t *testing.T) {
 func TestClientsThatCannotBeAskedCrossEras(t *testing.T) {
 	hubtest.Parallel(t)
 	o := worldOptions{mixed: true, server: func(s *config.Server) { s.Breaker.Failures = 2 }}
-	eachCell(t, interviewSpec(), o, func(t *testing.T, w *world) {
+	oneHub(t, interviewSpec(), o, func(t *testing.T, w *world) {
 		for range 4 {
 			if m := w.call("elicit", ""); !strings.Contains(string(m.Raw), "capability") {
 				t.Errorf("got %s", m.Raw)

@@ -241,7 +241,7 @@ func TestAllowAndDeny(t *testing.T) {
 func TestArgumentsAreChecked(t *testing.T) {
 	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{tool("strict", `,"inputSchema":{"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"enum":["x","y"]}},"additionalProperties":false}`)}}
-	eachCell(t, spec, worldOptions{}, func(t *testing.T, w *world) {
+	oneHub(t, spec, worldOptions{}, func(t *testing.T, w *world) {
 		m := w.call("strict", `{"a":"1","c":"z","d":1}`)
 		if !w.merged { // there the agent itself decides
 			if !strings.Contains(m.Text(), `"d":1`) {

@@ -105,7 +105,7 @@ func ordersOfAll(t *testing.T, w *world, calls int, mayLoseLogs bool) {
 func TestNotificationsKeepTheirOrderAndOwner(t *testing.T) {
 	hubtest.Parallel(t)
 	calls := soak(1000, 10000) / 12 / orderClients
-	eachCell(t, orderSpec(), worldOptions{}, func(t *testing.T, w *world) {
+	oneHub(t, orderSpec(), worldOptions{}, func(t *testing.T, w *world) {
 		ordersOfAll(t, w, calls, w.transport == "stdio")
 	})
 }

@@ -31,7 +31,7 @@ func byHost(s *config.Server) { s.Sampling = config.SamplingHost }
 
 // allowSampling is a rule by which nobody has to be asked.
 func allowSampling(c *config.Config) {
-	c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:sampling"}, Action: "allow"}}
+	c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up*:sampling"}, Action: "allow"}}
 }
 
 // approver answers what people are asked.
@@ -84,7 +84,7 @@ func TestHostAnswersSampling(t *testing.T) {
 	for _, mixed := range []bool{false, true} {
 		o := worldOptions{client: hubtest.ClientOptions{Capabilities: `{"elicitation":{}}`}, server: byHost, mixed: mixed, edits: []hubtest.Edit{hubtest.Config(allowSampling)}}
 		t.Run(fmt.Sprintf("mixed %v", mixed), func(t *testing.T) {
-			eachCell(t, samplingSpec(), o, func(t *testing.T, w *world) {
+			oneHub(t, samplingSpec(), o, func(t *testing.T, w *world) {
 				for tool, want := range map[string][]string{
 					"sample":   {`"model":"script"`, "You said: | Say hello", `"stopReason":"endTurn"`},
 					"survey":   {compact(elicited)[:20], "You said: | Say hello"},
@@ -159,7 +159,7 @@ func TestPeopleDecideAboutSampling(t *testing.T) {
 func TestSamplingOffForAServer(t *testing.T) {
 	hubtest.Parallel(t)
 	o := worldOptions{client: hubtest.ClientOptions{Capabilities: askable}, server: func(s *config.Server) { s.Sampling = config.SamplingOff }}
-	eachCell(t, samplingSpec(), o, func(t *testing.T, w *world) {
+	oneHub(t, samplingSpec(), o, func(t *testing.T, w *world) {
 		m, asked, err := converse(w.client, w.name("up", "sample"), "")
 		if err != nil || !strings.Contains(string(m.Raw), "sampling") || strings.Contains(string(m.Raw), "assistant") || len(asked) > 0 {
 			t.Errorf("got %s, %v, asked %q", m.Raw, err, asked)
