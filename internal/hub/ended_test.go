@@ -23,7 +23,10 @@ func TestStderrOfAnEndedProgramIsTheOwners(t *testing.T) {
 	servers := func(token string) string {
 		return string(apiClient{t, h, token}.do(http.MethodGet, "/api/v1/servers", "").Body)
 	}
-	await.Until(t, "the owner sees why it ended", func() bool { return strings.Contains(servers(h.Token), "of-the-owner") })
+	await.Until(t, "the owner sees why it ended", func() bool {
+		said := servers(h.Token)
+		return strings.Contains(said, "of-the-owner") && strings.Contains(said, "the program ended")
+	})
 	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Token: guest})
 	for way, said := range map[string]string{
 		"the API":      servers(guest),

@@ -51,7 +51,7 @@ func badCompany(t *testing.T) *hubtest.Hub {
 		hubtest.HTTP("web", web.URL),
 		hubtest.Stdio("hang", peer.Spec{Tools: echoTool(), Era: peer.EraLegacy, Quirks: peer.Quirks{HangInitialize: true, SilentOnUnknown: true}}),
 		hubtest.HTTP("mute", mute.URL),
-		hubtest.Stdio("crash", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{CrashEvery: time.Second, StderrNoise: 2}}),
+		hubtest.Stdio("crash", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{CrashEvery: time.Second, SlowStart: 300 * time.Millisecond, StderrNoise: 2}}),
 		hubtest.Stdio("slow", peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}}}}),
 		hubtest.Stdio("noisy", peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{Garbage: true, StderrNoise: 200}}),
 		hubtest.HTTP("nobody", "http://127.0.0.1:1/mcp"),
