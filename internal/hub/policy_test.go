@@ -112,7 +112,7 @@ func refusal(m hubtest.Message) (kind, text string) {
 
 func TestPolicyHoldsOnAllFaces(t *testing.T) {
 	hubtest.Parallel(t)
-	eachCell(t, policySpec(), worldOptions{edits: []hubtest.Edit{ruled}, server: func(s *config.Server) { s.Timeout = 500 * time.Millisecond }}, func(t *testing.T, w *world) {
+	eachCell(t, policySpec(), worldOptions{edits: []hubtest.Edit{ruled}, server: func(s *config.Server) { s.Timeout = 2 * time.Second }}, func(t *testing.T, w *world) {
 		if kind, text := refusal(w.call("wipe", `{}`)); kind != "unknown_tool" || strings.Contains(text, "wipes here") {
 			t.Errorf("denied, whatever the arguments are: %s", text)
 		}
@@ -137,7 +137,7 @@ func TestPolicyHoldsOnAllFaces(t *testing.T) {
 			t.Errorf("asked %+v", a)
 		}
 		// The upstream's time-out does not run while somebody thinks.
-		await.Until(t, "the time-out would be over", func() bool { return time.Since(a.Created) > time.Second })
+		await.Until(t, "the time-out would be over", func() bool { return time.Since(a.Created) > 2500*time.Millisecond })
 		api.decide(a.ID, `{"decision":"edit","args":{"path":"elsewhere"}}`)
 		if m := x.Response(); m.Text() != `{"path":"elsewhere"}` {
 			t.Errorf("edited: %s", m.Raw)
