@@ -71,18 +71,14 @@ func TestBrowserChat(t *testing.T) {
 	p.run(t, waitUntil(`window.state === 'connected'`))
 	shown := func() string {
 		t.Helper()
-		text, err := chromedp.Run(p.ctx, chromedp.TextContent(chromedp.CSS("#log")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return p.content(t, "#log")
 	}
 	say := func(tool string, args map[string]any) {
 		t.Helper()
 		b, _ := json.Marshal(args)
 		quoted, _ := json.Marshal("call " + tool + " " + string(b))
 		p.run(t, `document.getElementById('say').elements.text.value = `+string(quoted))
-		p.do(t, chromedp.Click(chromedp.CSS("#say button")))
+		p.press(t, "#say button")
 	}
 	ended := func(n string) { t.Helper(); p.run(t, waitUntil(`window.turns === `+n)) }
 	decide := h.owner(t)
@@ -90,13 +86,13 @@ func TestBrowserChat(t *testing.T) {
 	path, text := filepath.Join(folder, "note.txt"), "πάντα ῥεῖ, \"quoted\" and <b>plain</b>"
 	say("files__write_file", map[string]any{"path": path, "content": text})
 	p.run(t, waitUntil(`!document.getElementById('ask').hidden`))
-	if args, err := chromedp.Run(p.ctx, chromedp.TextContent(chromedp.CSS("#args"))); err != nil || !strings.Contains(args, "files__write_file") || !strings.Contains(args, `and <b>plain</b>`) {
-		t.Errorf("the person is asked about %q (%v)", args, err)
+	if args := p.content(t, "#args"); !strings.Contains(args, "files__write_file") || !strings.Contains(args, `and <b>plain</b>`) {
+		t.Errorf("the person is asked about %q", args)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("it was written before anybody allowed it")
 	}
-	p.do(t, chromedp.Click(chromedp.CSS("#yes")))
+	p.press(t, "#yes")
 	p.run(t, waitUntil(`document.getElementById('log').textContent.includes('may not answer approvals')`))
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a page without a token has allowed it")

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -30,14 +29,13 @@ func TestBrowserExample(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.run(t, `const f = document.getElementById('call').elements; f.tool.value = '`+tool+`'; f.arguments.value = `+string(quoted))
-		p.do(t, chromedp.Click(chromedp.CSS(`#call button[name=run]`)))
+		p.press(t, `#call button[name=run]`)
 	}
 	shown := func(id, want string) {
 		t.Helper()
 		p.run(t, waitUntil(`!document.getElementById('`+id+`').hidden && document.getElementById('`+id+`').textContent`))
-		text, err := chromedp.Run(p.ctx, chromedp.TextContent(chromedp.CSS("#"+id)))
-		if err != nil || !strings.Contains(text, want) {
-			t.Errorf("#%s shows %q (%v), want %q", id, text, err, want)
+		if text := p.content(t, "#"+id); !strings.Contains(text, want) {
+			t.Errorf("#%s shows %q, want %q", id, text, want)
 		}
 	}
 
@@ -50,12 +48,12 @@ func TestBrowserExample(t *testing.T) {
 	shown("step", "step 4 of 4")
 	choose("slow", `{}`)
 	await.Until(t, "the tool runs", func() bool { return len(up.State().Called) >= 3 })
-	p.do(t, chromedp.Click(chromedp.CSS(`#call button[name=abort]`)))
+	p.press(t, `#call button[name=abort]`)
 	shown("result", "Aborted.")
 	await.Until(t, "the tool was told to stop", func() bool { return len(up.State().Cancelled) == 1 })
 	choose("refuse", `{}`)
 	shown("result", "MCPError: not today\ncode -32099")
-	p.do(t, chromedp.Click(chromedp.CSS(`#read button`)))
+	p.press(t, `#read button`)
 	shown("contents", "x")
 	choose("grow", `{}`)
 	until("the new tool is listed", `[...document.querySelectorAll('#call option')].some((o) => o.value.startsWith('extra_'))`)

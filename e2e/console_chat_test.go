@@ -292,8 +292,7 @@ func TestConsoleChatFile(t *testing.T) {
 	if err := os.WriteFile(note, []byte("the sky is green"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.until(t, "document.querySelector("+quoted(by("file"))+")")
-	c.do(t, chromedp.SetUploadFiles(chromedp.CSS(by("file")), []string{note}))
+	c.upload(t, by("file"), note)
 	c.until(t, "document.querySelector("+quoted(by("attached"))+")?.innerText.includes('facts.txt')")
 	c.choose(t, by("agent"), "news")
 	c.until(t, "location.search === '?agent=news'")

@@ -17,13 +17,8 @@ import (
 // twin opens another tab of the same browser, which is signed in with it.
 func (c console) twin(t *testing.T, path string) console {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(c.ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("open a tab: %v", err)
-	}
 	other := c
-	other.tab = tab{ctx}
+	other.tab = newTab(t, c.ctx)
 	other.do(t, chromedp.EmulateViewport(1280, 900))
 	other.do(t, chromedp.Navigate("http://"+c.hub.address+"/console/"+path))
 	other.until(t, "document.querySelector('main h1')")

@@ -150,8 +150,8 @@ func TestConsoleCommands(t *testing.T) {
 	chromium(t)
 	up, h, _ := consoleTools(t, set)
 	c := openConsole(t, h, "tools/shop__order?session=work")
-	c.do(t, act(browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "clipboard-read"}, Setting: browser.PermissionSettingGranted, Origin: "http://" + h.address}),
-		act(browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "clipboard-write"}, Setting: browser.PermissionSettingGranted, Origin: "http://" + h.address}))
+	c.do(t, act(browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "clipboard-read"}, Setting: browser.PermissionSettingGranted, Origin: "http://" + h.address, BrowserContextID: c.owner()}),
+		act(browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "clipboard-write"}, Setting: browser.PermissionSettingGranted, Origin: "http://" + h.address, BrowserContextID: c.owner()}))
 	title := "it's $HOME `id` \"q\" \\n !x\nline 2\ttab % é 日本"
 	c.click(t, by("json"))
 	args, err := json.MarshalIndent(map[string]any{"title": title, "size": "big"}, "", "  ")

@@ -183,7 +183,7 @@ func TestConsoleContext(t *testing.T) {
 	c.until(t, `document.querySelector('[data-testid="editor"]')?.value.includes('"id": 12345678901234567890')`)
 	c.write(t, by("editor"), `{"title": "sec`)
 	c.until(t, `document.querySelector('[data-testid="store"]').disabled`)
-	c.do(t, chromedp.SendKeys(chromedp.CSS(by("editor")), `ond"}`))
+	c.keys(t, by("editor"), `ond"}`)
 	c.click(t, by("store"))
 	c.until(t, `document.querySelector('[data-testid="preview"]')?.innerText.includes('second')`)
 	if got := string(c.api(t, "GET", "/api/v1/sessions/work/values/note", "")); got != `{"title": "second"}` {
@@ -260,7 +260,7 @@ func TestConsoleSessions(t *testing.T) {
 	c.api(t, "POST", "/s/alpha/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a-client","version":"3"}}}`)
 	c.until(t, `/mcp\s+local\s+alpha.*a-client 3/s.test(document.querySelector('[data-testid="connected"]')?.innerText)`)
 	dir := t.TempDir()
-	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, BrowserContextID: c.owner()}))
 	c.click(t, by("export-beta"))
 	await.Until(t, "the export is a file", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "beta.json"))

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -183,8 +182,7 @@ func (p plansPage) upload(t *testing.T, name, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.shows(t, by("import"))
-	p.do(t, chromedp.SetUploadFiles(chromedp.CSS(by("import")), []string{path}))
+	p.tab.upload(t, by("import"), path)
 }
 
 // paste puts a text into a field at once: what matters is that it is there, not every key.

@@ -53,7 +53,7 @@ func TestConsoleScale(t *testing.T) {
 	}
 	on := newCrowd(t, set, tools, sessions)
 	c := openConsole(t, on.hub, "settings")
-	c.calm(t)
+	c.measured(t)
 	d := on.drive(t, 500)
 	t.Log(visitHead)
 	for _, p := range scalePages {

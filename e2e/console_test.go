@@ -72,28 +72,38 @@ func act[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp
 // until waits for a condition in the page. One that cannot be looked at yet, since what it is about is not there, does not hold.
 func (c console) until(t *testing.T, condition string) {
 	t.Helper()
-	text, err := json.Marshal(condition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.once(t, condition, "return null")
+}
+
+// once waits for a condition in the page, runs a script there then, and returns what that returns, as JSON.
+func (c console) once(t *testing.T, condition, script string) string {
+	t.Helper()
 	look := `const end = Date.now() + 45000;
 		let why = '';
 		const so = async () => { try { return (` + condition + `); } catch (e) { why = ' (' + e + ')'; return false; } };
-		while (!(await so())) { if (Date.now() > end) return 'waited in vain for ' + ` + string(text) + ` + why + ' in: ' + document.body.innerText.slice(0, 3000); await new Promise((r) => setTimeout(r, 20)); }
-		return ''`
-	got, err := c.tryRun(look)
+		while (!(await so())) { if (Date.now() > end) return {vain: 'waited in vain for ' + ` + quoted(condition) + ` + why + ' in: ' + document.body.innerText.slice(0, 3000)}; await new Promise((r) => setTimeout(r, 20)); }
+		return {got: await (async () => {` + script + `})()}`
+	said, err := c.tryRun(look)
 	for range 5 { // it may be the next page of which it holds
 		if !left(err) {
 			break
 		}
-		got, err = c.tryRun(look)
+		said, err = c.tryRun(look)
 	}
 	if err != nil {
 		t.Fatalf("the page: %v", err)
 	}
-	if got != `""` {
-		t.Fatal(strings.ReplaceAll(got, `\n`, "\n"))
+	var out struct {
+		Vain string
+		Got  json.RawMessage
 	}
+	if err := json.Unmarshal([]byte(said), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Vain != "" {
+		t.Fatal(out.Vain)
+	}
+	return string(out.Got)
 }
 
 // by is the selector of what a test may click.
@@ -107,22 +117,25 @@ func usable(selector string) string {
 // click waits until what a selector finds can be used, and clicks it.
 func (c console) click(t *testing.T, selector string) {
 	t.Helper()
-	c.until(t, usable(selector))
-	c.hit(t, selector)
+	c.clickOnce(t, usable(selector), selector)
 }
 
-// hit clicks what a selector finds, also where it says that it cannot be used. A page that moves between the look and
-// the click has it land elsewhere; then it is made again.
+// hit clicks what a selector finds, also where it says that it cannot be used.
 func (c console) hit(t *testing.T, selector string) {
 	t.Helper()
+	c.clickOnce(t, "document.querySelector("+quoted(selector)+")", selector)
+}
+
+// clickOnce clicks what a selector finds once a condition holds. A page that moves between the look and the click has it
+// land elsewhere; then it is made again.
+func (c console) clickOnce(t *testing.T, condition, selector string) {
+	t.Helper()
 	for range 5 {
-		c.until(t, "document.querySelector("+quoted(selector)+")")
-		c.run(t, `window.missed = true;
+		c.pressAt(t, c.once(t, condition, `window.missed = true;
 			addEventListener('click', (e) => {
 				const box = document.querySelector(`+quoted(selector)+`)?.getBoundingClientRect();
 				window.missed = !box || e.clientX < box.left || e.clientX > box.right || e.clientY < box.top || e.clientY > box.bottom;
-			}, {capture: true, once: true})`)
-		c.do(t, chromedp.Click(chromedp.CSS(selector)))
+			}, {capture: true, once: true});`+place(selector)))
 		missed, err := c.tryRun("return window.missed === true")
 		if left(err) {
 			return // the click took the page elsewhere
@@ -133,6 +146,7 @@ func (c console) hit(t *testing.T, selector string) {
 		if missed == "false" {
 			return
 		}
+		condition = "document.querySelector(" + quoted(selector) + ")"
 	}
 	t.Fatalf("%s moves whenever it is clicked", selector)
 }
@@ -144,7 +158,7 @@ func (c console) write(t *testing.T, selector, text string) {
 	c.run(t, "const e = document.querySelector("+quoted(selector)+"); e.focus(); e.select?.()")
 	c.do(t, chromedp.KeyEvent(kb.Backspace))
 	if text != "" {
-		c.do(t, chromedp.SendKeys(chromedp.CSS(selector), text))
+		c.keys(t, selector, text)
 	}
 }
 

@@ -162,7 +162,7 @@ func TestConsoleToolRun(t *testing.T) {
 	// A reference by the picker stands for what was kept.
 	c.do(t, navigate("http://"+h.address+"/console/tools/shop__order?session=work"))
 	c.choose(t, by("pick/title"), "written")
-	c.do(t, chromedp.SendKeys(chromedp.CSS(`[id="field/title"]`), ".content"))
+	c.keys(t, `[id="field/title"]`, ".content")
 	c.choose(t, `[id="field/size"]`, "0")
 	c.until(t, `document.querySelector('[data-testid=verdict]').textContent === 'Ctrl+Enter runs it'`)
 	c.run(t, `document.querySelector('[id="field/title"]').focus()`)

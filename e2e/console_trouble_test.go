@@ -59,7 +59,7 @@ func TestConsoleErrors(t *testing.T) {
 	c.click(t, by("met"))
 	c.until(t, `location.pathname === '/console/errors' && document.querySelector('main').innerText.includes('The last of UPSTREAM_LOST')`)
 	dir := t.TempDir()
-	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, BrowserContextID: c.owner()}))
 	c.click(t, by("export"))
 	await.Until(t, "the export is a file", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "stoa-errors.ndjson"))
@@ -147,7 +147,7 @@ func TestConsoleLogs(t *testing.T) {
 	c.click(t, by("follow"))
 	c.until(t, lines+` === 64 && `+atEnd)
 	dir := t.TempDir()
-	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	c.do(t, act(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, BrowserContextID: c.owner()}))
 	c.click(t, by("export"))
 	await.Until(t, "the export is a file of those records", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "stoa-log.ndjson"))

@@ -24,12 +24,27 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv(relayVariable); config != "" {
 		os.Exit(relayed(config, os.Args))
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(andBrowser{m}, goleak.Cleanup(func(code int) {
 		if dir, err := artefacts(); err == nil {
 			os.RemoveAll(dir)
 		}
 		os.Exit(code)
 	}))
+}
+
+// andBrowser runs the tests and then ends their browser, before it is looked what they have left.
+type andBrowser struct{ *testing.M }
+
+func (m andBrowser) Run() int {
+	code := m.M.Run()
+	if theBrowser == nil {
+		return code
+	}
+	if err := theBrowser.end(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
 }
 
 // artefacts is the folder of what is built once per run.

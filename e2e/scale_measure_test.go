@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/css"
-	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
@@ -88,12 +86,9 @@ func (c console) listened(t *testing.T, do func()) []answered {
 	return out
 }
 
-// calm takes away what the browser does for those who drive it, so that what is measured is the page's work.
-func (c console) calm(t *testing.T) {
+// measured has the browser keep what is measured.
+func (c console) measured(t *testing.T) {
 	t.Helper()
-	ask(t, c.tab, css.Disable, cdp.Empty{})
-	ask(t, c.tab, dom.Disable, cdp.Empty{})
-	ask(t, c.tab, network.Disable, cdp.Empty{})
 	ask(t, c.tab, performance.Enable, performance.EnableParams{})
 	// What a page was sent is looked at later, so that all of it has to be kept.
 	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `performance.setResourceTimingBufferSize(100000);`}))
