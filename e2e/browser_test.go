@@ -67,6 +67,7 @@ var startedBrowser = sync.OnceValues(func() (*browserProcess, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(installedChromium()), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(filepath.Join(dir, "browser")),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-features", "Translate,SpareRendererForSitePerProcess"), // no process for a page that may come
 		chromedp.Env("HOME="+dir), chromedp.CombinedOutput(&b.output), chromedp.WSURLReadTimeout(readyDeadline))
 	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)

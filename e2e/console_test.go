@@ -258,11 +258,15 @@ func (c console) settled(t *testing.T) {
 func (c console) shot(t *testing.T, path string) {
 	t.Helper()
 	c.run(t, drawn)
-	picture, err := chromedp.Run(c.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(path, picture, 0o644)
-	}
-	if err != nil {
+	c.take(t, path)
+}
+
+// take keeps a picture of what is shown, in a larger file than could be: to make it small takes longer than to draw it.
+func (c console) take(t *testing.T, path string) {
+	t.Helper()
+	yes := true
+	taken := ask(t, c.tab, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{FromSurface: &yes, OptimizeForSpeed: &yes})
+	if err := os.WriteFile(path, taken.Data, 0o644); err != nil {
 		t.Errorf("picture of the page: %v", err)
 	}
 }
