@@ -67,7 +67,7 @@ var startedBrowser = sync.OnceValues(func() (*browserProcess, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(installedChromium()), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(filepath.Join(dir, "browser")),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-features", "Translate,SpareRendererForSitePerProcess"), // no process for a page that may come
+		chromedp.Flag("disable-features", "Translate,SpareRendererForSitePerProcess,AutofillServerCommunication"), // no process for a page that may come, no words about forms to its maker
 		chromedp.Env("HOME="+dir), chromedp.CombinedOutput(&b.output), chromedp.WSURLReadTimeout(readyDeadline))
 	allocator, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
@@ -104,14 +104,14 @@ func (b *browserProcess) end() error {
 type tab struct{ ctx context.Context }
 
 // openTab opens a page that shows url, with cookies and a store of its own. It is closed when the test ends.
-func openTab(t *testing.T, url string) tab {
+func openTab(t *testing.T, url string, options ...chromedp.CreateBrowserContextOption) tab {
 	t.Helper()
 	chromium(t)
 	b, err := startedBrowser()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newTab(t, b.ctx, chromedp.WithNewBrowserContext())
+	p := newTab(t, b.ctx, chromedp.WithNewBrowserContext(options...))
 	p.do(t, chromedp.Navigate(url))
 	return p
 }

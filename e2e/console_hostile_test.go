@@ -4,16 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
+	cdptarget "github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
@@ -119,7 +120,7 @@ func (b *hostileHub) fill(t *testing.T, file string) {
 	for i, h := range hostiles {
 		b.fails(t, http.StatusOK, fmt.Sprint("/api/tools/up__no", i), `{}`, `"TOOL_ERROR"`)
 		b.fails(t, http.StatusOK, fmt.Sprint("/api/tools/up__rude", i), string(mustJSON(map[string]any{h.text: h.text})), `"TOOL_ERROR"`)
-		b.tell(t, fmt.Sprint("evil", i), "echo "+h.text)
+		b.tell(t, "evils", "echo "+h.text)
 		b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": fmt.Sprint("up__rude", i), "arguments": map[string]any{h.text: h.text}})))
 	}
 	b.api(t, "POST", "/api/tools/task_start", string(mustJSON(map[string]any{"tool": "up__odd0", "arguments": map[string]any{hostiles[0].text: hostiles[0].text}})))
@@ -265,10 +266,9 @@ func (b *hostileHub) views() []view {
 		views = append(views, view{path: "agents/" + task, ready: "document.querySelector('section.side .facts')"})
 	}
 	for i := range hostiles {
-		views = append(views, view{path: fmt.Sprint("tools/up__odd", i), ready: "document.querySelector('[data-testid=run]')", more: runs},
-			view{path: fmt.Sprint("chat/evil", i), ready: "document.querySelector('[data-testid=assistant]')"})
+		views = append(views, view{path: fmt.Sprint("tools/up__odd", i), ready: "document.querySelector('[data-testid=run]')", more: runs})
 	}
-	return views
+	return append(views, view{path: "chat/evils", ready: fmt.Sprint("document.querySelectorAll('[data-testid=assistant]').length === ", len(hostiles))})
 }
 
 // TestConsoleHostile shows what hostile servers, models, clients and people may have written, at every place where the
@@ -277,23 +277,9 @@ func TestConsoleHostile(t *testing.T) {
 	t.Parallel()
 	set := tools(t)
 	b := startHostile(t, set)
-	c := openConsole(t, b.hub, "")
+	elsewhere := newElsewhere(t)
+	c := openConsole(t, b.hub, "", elsewhere.proxied)
 	c.watchHostile(t)
-	c.do(t, act(network.Enable, network.EnableParams{}))
-	requests := chromedp.Events(c.ctx, network.RequestWillBeSent)
-	foreign := make(chan []string, 1)
-	go func() {
-		var bad []string
-		for r, err := range requests {
-			if err != nil || strings.HasSuffix(r.Request.URL, "/healthz?last") {
-				break
-			}
-			if at, err := url.Parse(r.Request.URL); err != nil || at.Host != b.hub.address && at.Scheme != "data" && at.Scheme != "blob" && !strings.HasPrefix(r.Request.URL, "about:") {
-				bad = append(bad, r.Request.URL)
-			}
-		}
-		foreign <- bad
-	}()
 	// A call that waits for somebody, on the page where it is decided.
 	c.do(t, chromedp.Navigate("http://"+b.hub.address+"/console/"))
 	c.until(t, "document.querySelectorAll('.plot canvas').length === 2")
@@ -309,15 +295,45 @@ func TestConsoleHostile(t *testing.T) {
 	}
 	c.visit(t, view{path: "tools/up__odd0", ready: "document.querySelector('[data-testid=run]')"})
 	c.picture(t, "hostile-light")
-	c.run(t, "await fetch('/healthz?last')")
-	select {
-	case bad := <-foreign:
-		if len(bad) > 0 {
-			t.Errorf("asked elsewhere: %s", slices.Compact(bad))
-		}
-	case <-time.After(browserDeadline):
-		t.Error("the browser does not tell what it asks for")
+	// A page that asks elsewhere is heard of, and it is the first that did.
+	c.do(t, chromedp.Navigate("about:blank"))
+	c.run(t, "await fetch('http://last.example/', {mode: 'no-cors'})")
+	if asked := elsewhere.asked(); !slices.Equal(asked, []string{"last.example"}) {
+		t.Errorf("asked elsewhere: %q, want last.example alone", asked)
 	}
+}
+
+// elsewhere stands for all hosts but this one, and keeps which of them a browser asks for something.
+type elsewhere struct {
+	*httptest.Server
+	mu    sync.Mutex
+	hosts []string
+}
+
+func newElsewhere(t *testing.T) *elsewhere {
+	t.Helper()
+	e := &elsewhere{}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if host := r.URL.Hostname(); !strings.HasSuffix(host, ".googleapis.com") && !strings.HasSuffix(host, ".google.com") { // the browser's own services
+			e.hosts = append(e.hosts, host)
+		}
+		http.Error(w, "nobody is there", http.StatusBadGateway)
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+// proxied has a browser ask it for all that is not on this machine.
+func (e *elsewhere) proxied(p *cdptarget.CreateBrowserContextParams) {
+	p.ProxyServer = e.Listener.Addr().String()
+}
+
+func (e *elsewhere) asked() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.hosts)
 }
 
 // watchHostile notes in every document from now on what hostile texts do.

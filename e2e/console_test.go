@@ -24,9 +24,9 @@ type console struct {
 }
 
 // openConsole opens a view of the console the way `stoa console` does: with a code in the address.
-func openConsole(t *testing.T, h hub, path string) console {
+func openConsole(t *testing.T, h hub, path string, options ...chromedp.CreateBrowserContextOption) console {
 	t.Helper()
-	c := console{tab: openTab(t, "about:blank"), hub: h, token: ownToken(t, h)}
+	c := console{tab: openTab(t, "about:blank", options...), hub: h, token: ownToken(t, h)}
 	c.do(t, act(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		window.thrown = [];
 		addEventListener('error', (e) => thrown.push(e.message));
