@@ -62,7 +62,8 @@ func (h *Hider) Hide(text string) string { return Redact(h.Known(text)) }
 // one, in small letters: each such text has one of them, in whatever case. The
 // last two are letters that expressions without case take for k and s.
 var hints = []string{"://", "bearer", "basic", "auth", "key", "token", "secret", "pass", "pwd", "credential", "cookie", "signature", "sig=",
-	"akia", "asia", "aiza", "eyj", "sk-", "sk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "xox", "\u212a", "\u017f"}
+	"jwt", "code=",
+	"akia", "asia", "aiza", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "github_pat_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "xox", "\u212a", "\u017f"}
 
 // hintsFrom are the hints by their first byte.
 var hintsFrom = func() (from [256][]string) {

@@ -82,6 +82,12 @@ func TestHints(t *testing.T) {
 			t.Errorf("%q has a hint", text)
 		}
 	}
+	// What Redact knows is found where nothing else is a hint.
+	for _, text := range []string{"jwt=abcdef", "?code=abcdef", `"jwt": "abcdef"`, "pk_live_0123456789abc", "rk-0123456789abcdef", "github_pat_0123456789abcdefg"} {
+		if Redact(text) == text {
+			t.Errorf("%q is shown", text)
+		}
+	}
 	if got := Redact("to\u212aen=abcdef"); got != "to\u212aen="+Dots {
 		t.Error(got)
 	}
