@@ -32,6 +32,9 @@ var files = sync.OnceValue(func() map[string]*file {
 		if err != nil {
 			return err
 		}
+		if name == "index.html" {
+			text = page()
+		}
 		f := &file{plain: newDocument(text), typ: typeOf(name)}
 		if packed := pack(text); len(packed) < len(text) {
 			f.packed = newDocument(packed)
@@ -61,12 +64,12 @@ func pack(text []byte) []byte {
 	return out.Bytes()
 }
 
-// serve sends the file, compressed to those who take that. It may be kept, if
-// its tag is asked about each time it is used.
-func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+// serve sends the file, compressed to those who take that. keep says for how
+// long they may keep it; no-cache means if they ask about its tag each time.
+func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	h, d := w.Header(), f.plain
 	h.Set("Content-Type", f.typ)
-	h.Set("Cache-Control", "no-cache")
+	h.Set("Cache-Control", keep)
 	h.Add("Vary", "Accept-Encoding")
 	if f.packed.text != nil && TakesGzip(r.Header) {
 		d = f.packed

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stoahub/stoa/web"
@@ -49,6 +51,11 @@ func TestConsoleIsCompressed(t *testing.T) {
 			return err
 		}
 		plain, got := get(p, "br, gzip;q=0", "")
+		if p == "index.html" { // it names the edition of what it loads
+			if want = got; !bytes.Contains(got, []byte(`src="/console/@`)) {
+				t.Errorf("%s", got)
+			}
+		}
 		if plain.Header.Get("Content-Encoding") != "" || !bytes.Equal(got, want) || plain.ContentLength != int64(len(want)) {
 			t.Errorf("%s: %d bytes, encoded by %q, want the %d of the file", p, len(got), plain.Header.Get("Content-Encoding"), len(want))
 		}
@@ -81,5 +88,40 @@ func TestConsoleIsCompressed(t *testing.T) {
 	}
 	if t.Logf("all files: %d bytes compressed", sent); sent > 300_000 {
 		t.Errorf("the console's files are %d bytes, compressed; 300,000 is the most", sent)
+	}
+}
+
+// TestConsoleIsKept: what the page loads may be kept for good, since its address
+// changes with it; what is asked for by another address is asked about each time.
+func TestConsoleIsKept(t *testing.T) {
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		web.Console().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w
+	}
+	page := get("/console/tools")
+	if page.Header().Get("Cache-Control") != "no-cache" {
+		t.Errorf("the page: %v", page.Header())
+	}
+	app := regexp.MustCompile(`"(/console/@[0-9a-f]+/)app\.js"`).FindStringSubmatch(page.Body.String())
+	if app == nil {
+		t.Fatalf("the page: %s", page.Body)
+	}
+	for path, keep := range map[string]string{app[1] + "app.js": "public, max-age=31536000, immutable", "/console/@0000/app.js": "no-cache", "/console/app.js": "no-cache"} {
+		w := get(path)
+		want, err := fs.ReadFile(web.ConsoleFiles(), "app.js")
+		if err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != keep || !bytes.Equal(w.Body.Bytes(), want) {
+			t.Errorf("%s: %d %v, %v", path, w.Code, w.Header(), err)
+		}
+	}
+	for _, path := range []string{app[1] + "none.js", app[1], "/console/@0000/none.js"} {
+		if w := get(path); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	for _, name := range regexp.MustCompile(`"(/console/[^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1) {
+		if w := get(name[1]); w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
+			t.Errorf("the page names %s: %d %v", name[1], w.Code, w.Header())
+		}
 	}
 }

@@ -96,7 +96,7 @@ func TestConsoleSignsIn(t *testing.T) {
 	hubtest.Parallel(t)
 	h := hubtest.New(t, hubtest.Modules())
 	owner, nobody := page{t, h, h.Token}, page{t, h, ""}
-	if status, text := nobody.do("GET", "/console/servers", ""); status != 200 || !strings.Contains(text, `src="/console/app.js"`) {
+	if status, text := nobody.do("GET", "/console/servers", ""); status != 200 || !strings.Contains(text, `/app.js"></script>`) {
 		t.Fatalf("the page: %d %s", status, text)
 	}
 	nobody.want("the API", 401, "GET", "/api/v1/servers", "")

@@ -11,10 +11,13 @@ import { pages } from './pages/index.js';
 /** How the socket of events is, in words. @type {Record<string, string>} */
 const states = { open: 'live', lost: 'lost, trying again', denied: 'not live: events are for the hub’s owner' };
 
+/** Beside this file, wherever that is. */
+const icon = new URL('icon.svg', import.meta.url).href;
+
 function Nav() {
   const at = route.value.path.split('/')[0];
   return html`<nav aria-label="Pages"><${Link} to="" class="brand">
-    <img src="/console/icon.svg" alt="" width="20" height="20" /> Stoa<//>
+    <img src=${icon} alt="" width="20" height="20" /> Stoa<//>
     <ul>${pages.map((p) => html`<li><${Link} to=${p.path} aria-current=${at === p.path ? 'page' : undefined}>${p.title}<//>
     </li>`)}</ul>
     <div class="foot"><span class=${'dot ' + connection.value} role="status" aria-label=${'Events: ' + connection.value}>
