@@ -74,10 +74,10 @@ func TestModelIsToldWhatServersSay(t *testing.T) {
 		_, rest, _ := strings.Cut(system, `<server name="`+name+`">`)
 		parts[name], _, _ = strings.Cut(rest, "</server>")
 	}
-	mentions(t, "what is told of the first server", parts["one"], ones)
-	lacks(t, "what is told of the first server", parts["one"], "noon", "Delete")
-	mentions(t, "what is told of the second server", parts["two"], "Ask before noon.")
-	mentions(t, "what is told of the second server", parts["two"], "Delete everything.")
+	mentions(t, "what the model reads about the first server", parts["one"], ones)
+	lacks(t, "what the model reads about the first server", parts["one"], "noon", "Delete")
+	mentions(t, "what the model reads about the second server", parts["two"], "Ask before noon.")
+	mentions(t, "what the model reads about the second server", parts["two"], "Delete everything.")
 	_, told, _ := strings.Cut(system, "<server name=")
 	if n := strings.Count(told, "</server>"); n != 2 {
 		t.Errorf("a server closes the marks around its words: %d ends in %s", n, clip(told))

@@ -87,7 +87,7 @@ func (t *turn) plan(calls []TurnCall) (jobs []*job, looped bool) {
 // same call with other results each time is no rut: somebody waits for something.
 type rut struct {
 	key     string // the last call, by name and arguments
-	outcome string // what came of it
+	outcome string // how it ended
 	n       int    // how often in a row
 }
 

@@ -147,18 +147,27 @@ func (h *Host) Approve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	return sayJSON(w, http.StatusOK, map[string]string{"id": q.ID, "decision": q.Decision})
 }
 
+// named returns the conversation of a session that a request has to name.
+func (h *Host) named(who *auth.Principal, session string) (*chat.Conversation, error) {
+	if session == "" {
+		return nil, shape("/sessionId", "it is missing")
+	}
+	conv, err := h.engine.Conversation(who, session)
+	if err != nil {
+		return nil, h.explain(err)
+	}
+	return conv, nil
+}
+
 // Abort ends a turn.
 func (h *Host) Abort(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	q, _, err := h.posted(w, r, askAbort)
 	if err != nil {
 		return err
 	}
-	if q.Session == "" {
-		return shape("/sessionId", "it is missing")
-	}
-	conv, err := h.engine.Conversation(who, q.Session)
+	conv, err := h.named(who, q.Session)
 	if err != nil {
-		return h.explain(err)
+		return err
 	}
 	aborted, err := abort(conv, q)
 	if err != nil {
@@ -173,12 +182,9 @@ func (h *Host) Reply(w http.ResponseWriter, r *http.Request, who *auth.Principal
 	if err != nil {
 		return err
 	}
-	if q.Session == "" {
-		return shape("/sessionId", "it is missing")
-	}
-	conv, err := h.engine.Conversation(who, q.Session)
+	conv, err := h.named(who, q.Session)
 	if err != nil {
-		return h.explain(err)
+		return err
 	}
 	if err := conv.Reply(q.ID, chat.Reply{Action: q.Action, Content: q.Content}); err != nil {
 		return h.explain(err)

@@ -149,7 +149,7 @@ func (f *field) parse(line string) (value any, ok bool, err error) {
 	return line, true, nil
 }
 
-// hint is what a person is told of a field.
+// hint describes a field to the person who fills it in.
 func (f *field) hint() string {
 	var about []string
 	for _, s := range []string{f.title, f.about} {

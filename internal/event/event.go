@@ -44,7 +44,7 @@ const (
 	ValueRemoved    = "session.removed"
 	ModuleSwitch    = "session.module"
 	PolicyAsked     = "policy.asked"   // a person is asked whether a call may be made
-	PolicyDecided   = "policy.decided" // what came of it
+	PolicyDecided   = "policy.decided" // how it was decided
 	// DefinitionChanged is about a tool, prompt or template that somebody should
 	// look at, or of which somebody has said what becomes of it.
 	DefinitionChanged = "upstream.definition"
