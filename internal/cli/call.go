@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -66,7 +65,7 @@ func (c *callCmd) Run(ctx context.Context, s std) error {
 	if err != nil {
 		return doing("call", c.Name, err)
 	}
-	line := &progressLine{w: s.err, width: width(s.err)}
+	line := newProgressLine(s)
 	o.Stream = line
 	q := newQuestioner(s)
 	q.before = line.clear
@@ -170,17 +169,21 @@ func mirrored(input json.RawMessage, args []byte) (headers [][2]string) {
 	return headers
 }
 
-// progressLine shows on a terminal how far a call is.
+// progressLine shows on a terminal how far a call is. What the hub itself says
+// of the call, such as that it waits for an approval, is a line of its own, whole
+// and also where there is no terminal: else the command would wait in silence.
 type progressLine struct {
-	w     io.Writer
+	s     std
 	width int // 0: nobody looks
 
 	mu    sync.Mutex
 	shown bool
 }
 
+func newProgressLine(s std) *progressLine { return &progressLine{s: s, width: width(s.err)} }
+
 func (p *progressLine) Notify(method string, params []byte) {
-	if p.width == 0 || method != "notifications/progress" {
+	if method != "notifications/progress" {
 		return
 	}
 	var n struct {
@@ -191,13 +194,23 @@ func (p *progressLine) Notify(method string, params []byte) {
 	if json.Unmarshal(params, &n) != nil {
 		return
 	}
-	text := fmt.Sprintf("%g", n.Progress)
-	if n.Total > 0 {
-		text = fmt.Sprintf("%3.0f%%", min(100*n.Progress/n.Total, 100))
+	if n.Progress < mcp.BeforeQueue/2 && n.Message != "" {
+		p.clear()
+		p.s.note("%s", n.Message)
+		return
+	}
+	text := fmt.Sprintf("%g ", n.Progress)
+	switch {
+	case p.width == 0:
+		return
+	case n.Progress < 0: // a place in a queue, which the words tell
+		text = ""
+	case n.Total > 0:
+		text = fmt.Sprintf("%3.0f%% ", min(100*n.Progress/n.Total, 100))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.w, "\r\x1b[2K%s", cut(text+" "+printable(n.Message), p.width-1))
+	fmt.Fprintf(p.s.err, "\r\x1b[2K%s", cut(text+printable(n.Message), p.width-1))
 	p.shown = true
 }
 
@@ -206,7 +219,8 @@ func (p *progressLine) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[2K")
+		fmt.Fprint(p.s.err, "\r\x1b[2K")
+		p.shown = false
 	}
 }
 

@@ -210,7 +210,7 @@ func (d *debugger) act(ctx context.Context, action string, body map[string]any) 
 		return doing(action, was, err)
 	}
 	if (plan.Act{Action: action}).Moves() && !a.Run.Settled {
-		line := &progressLine{w: d.s.err, width: width(d.s.err)}
+		line := newProgressLine(d.s)
 		a, err = d.hub.awaitRun(ctx, a.Run.ID, d.where.query("plan", "results"), tellProgress(d.s, line))
 		line.clear()
 		if err != nil {

@@ -95,7 +95,7 @@ func (c *planRunCmd) Run(ctx context.Context, s std) error {
 
 // follow waits for a run and shows what came of it.
 func (c *planRunCmd) follow(ctx context.Context, s std, hub *client, id string) error {
-	line := &progressLine{w: s.err, width: width(s.err)}
+	line := newProgressLine(s)
 	a, err := hub.awaitRun(ctx, id, url.Values{"results": {"true"}}, tellProgress(s, line))
 	line.clear()
 	if err != nil {
