@@ -8,6 +8,7 @@ import (
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -57,8 +58,13 @@ func TestAPIAsidesOfNobody(t *testing.T) {
 	c := apiClient{t, h, h.Token}
 	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next
 	c.do("POST", "/api/v1/servers/nobody/restart", "")
-	r := c.done(last, event.CallOwn, url.QueryEscape("server/discover"))
-	if got := passed(t, c.exchange(r.Call), exchange.Fault); r.Kind != "unreachable" || !strings.Contains(got, "refused") {
+	// A restart cancels the attempt that it finds under way; the next one is refused.
+	var r event.Record
+	await.Until(t, "an attempt is told as unreachable", func() bool {
+		r = c.done(last, event.CallOwn, url.QueryEscape("server/discover"))
+		return r.Kind == "unreachable"
+	})
+	if got := passed(t, c.exchange(r.Call), exchange.Fault); !strings.Contains(got, "refused") {
 		t.Errorf("told as %+v, with %s", r, got)
 	}
 }

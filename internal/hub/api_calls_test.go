@@ -109,6 +109,7 @@ func TestCancelBeforeItBegins(t *testing.T) {
 	await.Until(t, "nobody is asked", func() bool { return len(api.approvals()) == 0 })
 	first := c.Go("tools/call", hubtest.ToolParams("up__slow", ""))
 	running := api.oneCall("slow")
+	await.Until(t, "the first has the only place", func() bool { return status(t, h, "up").Queue.Running == 1 })
 	x = c.Go("tools/call", hubtest.ToolParams("up__echo", ""))
 	await.Until(t, "the second waits", func() bool { return len(api.calls()) == 2 && status(t, h, "up").Queue.Queued == 1 })
 	api.ok("DELETE", "/api/v1/calls/"+api.calls()[1].Call, "")
