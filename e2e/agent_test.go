@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // agentScenarios are those of the suite that need no more than a manifest can say; the others ask for tools that
@@ -31,7 +33,7 @@ func TestConformanceOfAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := port.Address(t)
 	p := start(t, environment(t, set), stoaBinary(t), "agent", manifest, "--listen", address)
 	p.await(t, "it listens", func() error {
 		conn, err := net.DialTimeout("tcp", address, time.Second)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // twin opens another tab of the same browser, which is signed in with it.
@@ -164,7 +165,7 @@ func TestConsoleChatAway(t *testing.T) {
 	set := tools(t)
 	chromium(t)
 	env := environment(t, set)
-	h, p := launch(t, env, hub{config: writeConfig(t, map[string]server{}), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
+	h, p := launch(t, env, hub{config: writeConfig(t, map[string]server{}), data: filepath.Join(t.TempDir(), "data"), address: port.Address(t)})
 	c := openConsole(t, h, "chat/kept")
 	c.say(t, "echo **first**")
 	c.told(t, "kept", "assistant", 1) // a turn that has not begun is over for nobody

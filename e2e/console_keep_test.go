@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // focused is where the keyboard is, as the test id of what has it or its kind.
@@ -41,7 +42,7 @@ func keptHub(t *testing.T) (hub, *process, []string, *peer.HTTPServer) {
 		"policy": map[string]any{"rules": []any{map[string]any{"tools": []string{"up:asked"}, "action": "ask"}}},
 	})
 	env := environment(t, set)
-	h, p := launch(t, env, hub{config: config, data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
+	h, p := launch(t, env, hub{config: config, data: filepath.Join(t.TempDir(), "data"), address: port.Address(t)})
 	return h, p, env, up
 }
 
@@ -144,7 +145,7 @@ func TestConsoleFullDisk(t *testing.T) {
 		}
 	})
 	config := writeConfig(t, nil, map[string]any{"models": map[string]any{"default": "told", "told": map[string]any{"provider": "script", "pace": "0ms"}}})
-	h, p := launch(t, environment(t, set), hub{config: config, data: filepath.Join(disk, "data"), address: "127.0.0.1:0"})
+	h, p := launch(t, environment(t, set), hub{config: config, data: filepath.Join(disk, "data"), address: port.Address(t)})
 	c := openConsole(t, h, "")
 	c.api(t, "POST", "/api/tools/context_add?session=work", `{"name":"v","data":1}`)
 	ballast := filepath.Join(disk, "ballast")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // TestConsoleChatKilled kills the hub in the midst of a call and of an answer, and starts it again: the page comes back by
@@ -26,7 +27,7 @@ func TestConsoleChatKilled(t *testing.T) {
 		"chat":   map[string]any{"approvals": map[string]any{"default": "allow"}},
 	})
 	env := environment(t, set)
-	h, p := launch(t, env, hub{config: config, data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
+	h, p := launch(t, env, hub{config: config, data: filepath.Join(t.TempDir(), "data"), address: port.Address(t)})
 	c := openConsole(t, h, "chat/kept")
 	await.Until(t, "the server lists its tools", func() bool {
 		return strings.Contains(string(c.api(t, "GET", "/api/v1/tools?upstream=up", "")), "up__slow")

@@ -17,13 +17,14 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // TestConsoleErrors looks at what went wrong, takes it along, and finds it again after the hub was stopped and started.
 func TestConsoleErrors(t *testing.T) {
 	t.Parallel()
 	set := tools(t)
-	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, map[string]server{"up": pagesPeer(t)}), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
+	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, map[string]server{"up": pagesPeer(t)}), data: filepath.Join(t.TempDir(), "data"), address: port.Address(t)})
 	p.await(t, "the server lists its tools", func() error { return listsTools(h.agent("up")) })
 	c := openConsole(t, h, "errors")
 	c.until(t, `document.querySelector('main').innerText.includes('Nothing has gone wrong')`)

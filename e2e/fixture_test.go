@@ -4,6 +4,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 const (
@@ -18,7 +20,7 @@ func fixtureHTTP(t *testing.T, set toolset, version string) string {
 	if version == legacy {
 		flags = []string{"-stateless=false"}
 	}
-	address := freeAddress(t)
+	address := port.Address(t)
 	p := start(t, environment(t, set), fixtureBinary(t), append(flags, "-http="+address)...)
 	p.await(t, "it listens", func() error {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
@@ -28,18 +30,6 @@ func fixtureHTTP(t *testing.T, set toolset, version string) string {
 		return conn.Close()
 	})
 	return "http://" + address + "/mcp"
-}
-
-// freeAddress finds a port for a program that cannot report the one it chose itself. Another program could take it
-// first; then the fixture ends at once and its test says so.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // published are the servers of npm, with the folder that the filesystem server may use and the file in which the

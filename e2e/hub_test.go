@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 const (
@@ -57,7 +59,7 @@ func (h hub) agent(server string) string { return "http://" + h.address + "/mcps
 // further top-level keys of the configuration.
 func startHub(t *testing.T, set toolset, servers map[string]server, settings ...map[string]any) hub {
 	t.Helper()
-	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, servers, settings...), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})
+	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, servers, settings...), data: filepath.Join(t.TempDir(), "data"), address: port.Address(t)})
 	for name := range servers {
 		p.await(t, "server "+name+" lists its tools", func() error { return listsTools(h.agent(name)) })
 	}

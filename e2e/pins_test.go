@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // party is a client that may connect: what it can do decides what server-everything lists.
@@ -121,7 +123,7 @@ func TestPinsOfRealServers(t *testing.T) {
 	if os.Getenv("STOA_SOAK") != "" {
 		n = 1000
 	}
-	address := freeAddress(t)
+	address := port.Address(t)
 	everything := start(t, append(environment(t, set), "PORT="+address[strings.LastIndexByte(address, ':')+1:]), set.node, set.bin("mcp-server-everything"), "streamableHttp")
 	url := "http://" + address + "/mcp"
 	everything.await(t, "it listens", func() error {

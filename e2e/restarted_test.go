@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // TestEverythingRestarted kills the unmodified server-everything, which answers unknown sessions by 400, again and again
@@ -20,7 +21,7 @@ import (
 func TestEverythingRestarted(t *testing.T) {
 	t.Parallel()
 	set := tools(t)
-	address := freeAddress(t)
+	address := port.Address(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // everything runs the unmodified server-everything over HTTP, which answers by
 // 400 who comes with a session that it does not know. Without it the test is
 // skipped, or fails if it must not be.
-func everything(t *testing.T, port string) *exec.Cmd {
+func everything(t *testing.T, address string) *exec.Cmd {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join(repository, ".tools", "npm", "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js"))
 	if err != nil {
@@ -36,12 +37,13 @@ func everything(t *testing.T, port string) *exec.Cmd {
 		t.Skipf("server-everything is not installed: %v", err)
 	}
 	cmd := exec.Command(node, script, "streamableHttp")
-	cmd.Env = append(os.Environ(), "PORT="+port)
+	_, number, _ := strings.Cut(address, ":")
+	cmd.Env = append(os.Environ(), "PORT="+number)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	await.NoError(t, "server-everything listens", func() error {
-		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
 			return err
 		}
@@ -50,32 +52,17 @@ func everything(t *testing.T, port string) *exec.Cmd {
 	return cmd
 }
 
-// freePort finds a port for a program that cannot say which one it has.
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // B4: a server that was restarted is used again with the next call.
 func TestServerIsUsedAfterItsRestart(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
-	server := everything(t, port)
+	address := port.Address(t)
+	server := everything(t, address)
 	end := func() {
 		_ = server.Process.Signal(syscall.SIGKILL)
 		_ = server.Wait() // it was killed
 	}
 	t.Cleanup(func() { end() })
-	h := prepare(t, object{"everything": object{"url": "http://127.0.0.1:" + port + "/mcp"}})
+	h := prepare(t, object{"everything": object{"url": "http://" + address + "/mcp"}})
 	h.launch(t)
 	echo := func(text string) string {
 		return h.tool(t, "/mcp", h.owner, "everything__echo", object{"message": text}).text
@@ -83,7 +70,7 @@ func TestServerIsUsedAfterItsRestart(t *testing.T) {
 	await.Until(t, "the server is called", func() bool { return strings.Contains(echo("first"), "first") })
 	for i := range 3 {
 		end()
-		server = everything(t, port)
+		server = everything(t, address)
 		text := fmt.Sprint("again ", i)
 		if got := echo(text); !strings.Contains(got, "Echo: "+text) {
 			t.Fatalf("the first call after restart %d: %s", i+1, clip(got))

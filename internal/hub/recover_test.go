@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // forgetful is a legacy server over HTTP that knows no session any more when it
@@ -37,7 +38,7 @@ func (f *forgetful) start(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.address == "" {
-		f.address = "127.0.0.1:0"
+		f.address = port.Address(t)
 	}
 	ln, err := net.Listen("tcp", f.address)
 	if err != nil {

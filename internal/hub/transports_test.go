@@ -26,6 +26,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/hubtest/port"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -189,7 +190,7 @@ type far struct {
 func (f *far) start() {
 	f.t.Helper()
 	if f.addr == "" {
-		f.addr = "127.0.0.1:0"
+		f.addr = port.Address(f.t)
 	}
 	ln, err := net.Listen("tcp", f.addr)
 	if err != nil {

@@ -87,12 +87,15 @@ func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 	}
 	began := time.Now()
 	resp, failed, err := u.try(ctx, o, c)
-	renewed := false
+	renewed, lost := false, 0
 	for n := 0; err != nil && u.again(ctx, err, c); {
+		if errors.Is(err, mcp.ErrLost) {
+			lost++
+		}
 		switch {
 		case errors.Is(err, mcp.ErrSessionLost) && !renewed:
 			renewed = true // a new handshake cures it, and the call was not begun
-		case u.returning(ctx, c, began): // it was restarted, maybe
+		case lost < mostLost && u.returning(ctx, c, began): // it was restarted, maybe
 		case n < u.retries(c):
 			n++
 			if errors.Is(err, mcp.ErrLost) && !u.answers(ctx, o, c) {

@@ -186,7 +186,7 @@ func (u *Upstream) probe(ctx context.Context, caps []byte) (*link, error) {
 		closeConn(conn, proc)
 		return nil, err
 	}
-	if errors.Is(err, errSilent) || errors.Is(err, mcp.ErrLost) || errors.Is(err, mcp.ErrNotSent) {
+	if errors.Is(err, errSilent) || gone(err) {
 		// The probe may have upset it: begin anew.
 		closeConn(conn, proc)
 	} else if hello, err2 := u.shake(ctx, conn, mcp.Legacy, caps); err2 == nil {

@@ -82,9 +82,13 @@ func (u *Upstream) refresh() {
 	if dirty == [4]bool{} {
 		return // a new connection says when it is time to read
 	}
-	defer u.settle.Do(func() { close(u.settled) })
 	err = u.load(u.ctx, l, dirty)
 	u.listed(l, err)
+	if !gone(err) {
+		// One that went in the midst of it may be starting anew: the next
+		// attempt tells.
+		u.settle.Do(func() { close(u.settled) })
+	}
 	if err == nil {
 		u.mu.Lock()
 		u.relist.Reset()
@@ -122,15 +126,16 @@ func (u *Upstream) Load(ctx context.Context) error {
 // listed sets the state by how lists were read on a connection.
 func (u *Upstream) listed(l *link, err error) {
 	known := u.cat.Now().Of(u.opts.Name)
-	gone := errors.Is(err, mcp.ErrNotSent) || errors.Is(err, mcp.ErrLost)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.links[l.key] != l || u.closed {
 		return
 	}
-	if err != nil && (gone || known == nil || known.Unconfirmed) {
+	if err != nil && (gone(err) || known == nil || known.Unconfirmed) {
 		// Over HTTP there is no connection whose end would tell.
-		u.away.Store(gone)
+		if away := gone(err); u.away.Swap(away) != away && away {
+			u.leftAt = time.Now()
+		}
 		u.failed = err
 		u.setState(Failed, err)
 		return
@@ -139,6 +144,9 @@ func (u *Upstream) listed(l *link, err error) {
 	u.failed = nil
 	u.setState(Connected, nil)
 }
+
+// gone reports whether an error says that the server was not there, or went.
+func gone(err error) bool { return errors.Is(err, mcp.ErrNotSent) || errors.Is(err, mcp.ErrLost) }
 
 // Fresh is for how long it is still worth waiting for what the upstream offers:
 // one that was added recently may just be starting.

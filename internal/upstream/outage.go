@@ -17,11 +17,12 @@ import (
 const (
 	comeBack  = 5 * time.Second        // how long a server that was there may be away before calls fail
 	lookAgain = 100 * time.Millisecond // between attempts meanwhile
+	mostLost  = 8                      // how often a call may be lost meanwhile: it may be what ends the server
 )
 
 // missed takes note of how a call found the server.
 func (u *Upstream) missed(l *link, err error) {
-	if u.opts.URL == "" || !l.alive() || !errors.Is(err, mcp.ErrNotSent) && !errors.Is(err, mcp.ErrLost) {
+	if u.opts.URL == "" || !l.alive() || !gone(err) {
 		return // lost reports a connection that ended
 	}
 	if u.away.Load() {
@@ -31,7 +32,7 @@ func (u *Upstream) missed(l *link, err error) {
 		u.mu.Lock()
 		if u.links[l.key] == l && !u.closed {
 			u.away.Store(true)
-			u.failed = err
+			u.failed, u.leftAt = err, time.Now() // also if it went before its lists were read
 			u.setState(Failed, err)
 		}
 		u.mu.Unlock()

@@ -140,10 +140,7 @@ func (s *Status) catalogue(l *catalog.Lists) {
 func (u *Upstream) setState(s State, err error) {
 	if u.state != s {
 		u.since = time.Now()
-		switch {
-		case s == Connected:
-			u.leftAt = time.Time{}
-		case u.state == Connected:
+		if u.state == Connected {
 			u.leftAt = u.since
 		}
 		u.logState(s, err)

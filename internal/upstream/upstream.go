@@ -56,7 +56,7 @@ type Upstream struct {
 	state   State
 	since   time.Time
 	added   time.Time
-	leftAt  time.Time         // when it was connected last; zero while it is, or never was
+	leftAt  time.Time         // when a connection was last found to have gone; zero if none ever was
 	mourned string            // the failure that was told of last, since it was connected
 	notes   map[string]string // health items by code
 	latency time.Duration     // of the last handshake
@@ -392,6 +392,7 @@ func (u *Upstream) lost(l *link) {
 	mine := u.links[l.key] == l
 	if mine {
 		delete(u.links, l.key)
+		u.leftAt = time.Now()
 		if len(u.links) == 0 && !u.closed {
 			u.failed = err
 			// One that lived for a while starts again at once; one that

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
 // maxBody bounds what a peer reads of one request.
@@ -46,7 +48,7 @@ func Serve(tb testing.TB, spec Spec) *HTTPServer {
 		tb.Fatal(err)
 	}
 	h := &HTTPServer{tb: tb, spec: spec, journal: &journal{path: spec.StatePath}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", port.Address(tb))
 	if err != nil {
 		tb.Fatalf("peer %s: listen on loopback: %v", spec.Name, err)
 	}
@@ -86,19 +88,11 @@ func (h *HTTPServer) Restart() {
 	h.tb.Helper()
 	h.Kill()
 	addr := h.URL[len("http://") : len(h.URL)-len("/mcp")]
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		l, err := net.Listen("tcp", addr)
-		if err == nil {
-			h.start(l)
-			return
-		}
-		// An outgoing connection of this machine may hold the port for a moment.
-		if time.Now().After(deadline) {
-			h.tb.Fatalf("peer %s: listen on %s again: %v", h.spec.Name, addr, err)
-		}
-		wait(nil, 20*time.Millisecond)
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		h.tb.Fatalf("peer %s: listen on %s again: %v", h.spec.Name, addr, err)
 	}
+	h.start(l)
 }
 
 // EndStreams ends every subscriptions/listen with its result, as a server that

@@ -2,10 +2,7 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/stoahub/stoa/internal/hubtest/port"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -38,7 +36,7 @@ func StartServer(t testing.TB) *Server {
 }
 
 func startServer(dir, remove string) (*Server, error) {
-	ports, err := freePorts(1)
+	ports, err := port.Free(1)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +90,7 @@ func StartCluster(t testing.TB) *Cluster {
 }
 
 func startCluster(dir, remove string) (*Cluster, error) {
-	ports, err := freePorts(2 * nodes)
+	ports, err := port.Free(2 * nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -248,27 +246,6 @@ func (c *Cluster) Whole(t testing.TB, log string) {
 // Options are those of a store on the cluster.
 func (c *Cluster) Options() store.Options {
 	return store.Options{URL: c.URL, Replicas: nodes}
-}
-
-// freePorts finds ports of loopback that nobody uses. A node that is stopped
-// must get its port again, so they are not of those that the system gives to
-// outgoing connections: whoever dials a stopped node could be given its port,
-// and be connected to itself.
-func freePorts(n int) ([]int, error) {
-	const first, last = 15000, 32000
-	var ports []int
-	for range 1000 {
-		if len(ports) == n {
-			return ports, nil
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
-		if err != nil {
-			continue // somebody uses it
-		}
-		defer l.Close() // after all are found, so that none comes twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return nil, errors.New("no free ports of loopback are found")
 }
 
 // wipe removes all that former tests left on a server.
