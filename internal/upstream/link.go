@@ -38,8 +38,11 @@ type link struct {
 	listen chan struct{} // a token makes the listen stream open anew with what is wanted now
 	heard  reached       // modern: up to which change of subs the listen stream has what is wanted
 	level  atomic.Int32  // legacy: 1 + rank of the log level that was set; 0 if none
-	stop   context.CancelFunc
-	wg     sync.WaitGroup // goroutines that serve the link
+	// levelling is closed when the server has been told the log level; nil while
+	// it need not be.
+	levelling atomic.Pointer[chan struct{}]
+	stop      context.CancelFunc
+	wg        sync.WaitGroup // goroutines that serve the link
 }
 
 func newLink(k key, conn mcp.Conn, hello *mcp.Hello, proc *process, speaks mcp.Eras) *link {

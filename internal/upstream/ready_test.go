@@ -54,7 +54,14 @@ func (s *tardy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch m.Method {
 	case "initialize":
 		w.Header().Set("Mcp-Session-Id", "s")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}`, m.ID)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}}}}`, m.ID)
+	case "logging/setLevel":
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-s.over:
+		}
+		s.happened("level")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
 	case "tools/call":
 		s.happened("call")
 		fallthrough
@@ -63,7 +70,8 @@ func (s *tardy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A call is not sent before the server can ask something during it.
+// A call is not sent before the server can ask something during it, nor before
+// it knows which messages are wanted.
 func TestCallsWaitForTheStream(t *testing.T) {
 	s := &tardy{over: make(chan struct{})}
 	web := httptest.NewServer(s)
@@ -78,9 +86,13 @@ func TestCallsWaitForTheStream(t *testing.T) {
 	if _, err := legacyCall(u, "tools/call"); err != nil {
 		t.Fatal(err)
 	}
+	u.WantLevel("info")
+	if _, err := legacyCall(u, "tools/call"); err != nil {
+		t.Fatal(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fmt.Sprint(s.order) != "[stream call]" {
+	if fmt.Sprint(s.order) != "[stream call level call]" {
 		t.Errorf("what happened, in order: %v", s.order)
 	}
 }

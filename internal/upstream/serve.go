@@ -19,13 +19,7 @@ func (u *Upstream) serve(ctx context.Context, l *link) {
 		<-l.conn.Done()
 		u.lost(l)
 	})
-	if l.key.era == mcp.Legacy {
-		l.wg.Go(func() {
-			if err := u.raise(ctx, l); err != nil && ctx.Err() == nil {
-				u.health("logging", "the log level could not be set: %v", err)
-			}
-		})
-	}
+	u.raiseBeside(ctx, l, &l.wg)
 	if !u.primary(l) {
 		close(l.ready)
 		return

@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -54,11 +56,46 @@ func (u *Upstream) WantLevel(level string) {
 	}
 	u.level = rank + 1
 	for _, l := range u.links {
-		u.wg.Go(func() {
-			if err := u.raise(u.ctx, l); err != nil && u.ctx.Err() == nil {
-				u.health("logging", "the log level could not be set: %v", err)
-			}
-		})
+		u.raiseBeside(u.ctx, l, &u.wg)
+	}
+}
+
+// raiseBeside is raise beside what else is done. Calls that come later wait for
+// it: a client that asks for messages gets those of its next call.
+func (u *Upstream) raiseBeside(ctx context.Context, l *link, running *sync.WaitGroup) {
+	if l.key.era != mcp.Legacy || !l.hello.Can("logging") {
+		return
+	}
+	done := make(chan struct{})
+	l.levelling.Store(&done)
+	running.Go(func() {
+		defer func() {
+			l.levelling.CompareAndSwap(&done, nil)
+			close(done)
+		}()
+		if err := u.raise(ctx, l); err != nil && ctx.Err() == nil {
+			u.health("logging", "the log level could not be set: %v", err)
+		}
+	})
+}
+
+// levelTime is how long calls wait for a server that is told its log level. One
+// that never answers this may answer all else.
+const levelTime = 2 * time.Second
+
+// whenLevelled waits until the server has been told the log level.
+func whenLevelled(ctx context.Context, l *link) {
+	done := l.levelling.Load()
+	if done == nil {
+		return
+	}
+	late := time.NewTimer(levelTime)
+	defer late.Stop()
+	select {
+	case <-*done:
+	case <-late.C:
+	case <-l.conn.Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -201,13 +201,15 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
 func (u *Upstream) whenReady(ctx context.Context, l *link) (*link, error) {
 	select {
 	case <-l.ready:
-		return l, nil
-	case <-l.conn.Done():
-		return l, nil // the call will say why
+		whenLevelled(ctx, l)
+	case <-l.conn.Done(): // the call will say why
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		l.busy.Add(-1)
 		return nil, context.Cause(ctx)
 	}
+	return l, nil
 }
 
 // room refuses a client one more connection of its own where there are as many

@@ -122,7 +122,7 @@ func (c Column) settled(t testing.TB, tool, args string, ok func(Outcome) bool) 
 	o := c.call(t, tool, args)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(5 * time.Second); !ok(o) && time.Now().Before(end); o = c.Client.Last(t) {
+	for end := time.Now().Add(await.Patience); !ok(o) && time.Now().Before(end); o = c.Client.Last(t) {
 		<-tick.C
 	}
 	return o
