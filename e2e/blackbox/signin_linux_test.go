@@ -147,16 +147,25 @@ func commandLines() string {
 	return all.String()
 }
 
-// watchCommandLines reads them again and again until it is told to stop, as
-// somebody does who waits for a secret, and returns all that were seen.
-func watchCommandLines(t *testing.T) (stop func() string) {
-	seen, end, done := map[string]bool{}, make(chan struct{}), make(chan struct{})
+// commandWatch reads command lines again and again, as somebody does who waits
+// for a secret, until the test ends.
+type commandWatch struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func watchCommandLines(t *testing.T) *commandWatch {
+	w := &commandWatch{seen: map[string]bool{}}
+	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
-			for line := range strings.Lines(commandLines()) {
-				seen[line] = true
+			now := commandLines()
+			w.mu.Lock()
+			for line := range strings.Lines(now) {
+				w.seen[line] = true
 			}
+			w.mu.Unlock()
 			select {
 			case <-end:
 				return
@@ -164,13 +173,15 @@ func watchCommandLines(t *testing.T) (stop func() string) {
 			}
 		}
 	}()
-	once := sync.OnceValue(func() string {
-		close(end)
-		<-done
-		return strings.Join(slices.Sorted(maps.Keys(seen)), "")
-	})
-	t.Cleanup(func() { once() })
-	return once
+	t.Cleanup(func() { close(end); <-done })
+	return w
+}
+
+// all returns the lines that were seen so far.
+func (w *commandWatch) all() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(slices.Sorted(maps.Keys(w.seen)), "")
 }
 
 var codeInPage = regexp.MustCompile(`#code=([^"&<]+)`)
@@ -216,11 +227,10 @@ func TestConsoleIsOpenedWithoutASecret(t *testing.T) {
 	if got := d.post(t, "/api/v1/sign-ins", "", body); got.status != http.StatusUnauthorized {
 		t.Errorf("the code a second time: %d %s", got.status, got.text)
 	}
+	await.Until(t, "it is seen what the browser was started with", func() bool { return strings.Contains(watched.all(), told) })
 	d.release(t)
 	<-s.done
-	if lines := watched(); !strings.Contains(lines, told) {
-		t.Error("what the browser was started with was not seen")
-	} else if strings.Contains(lines, d.owner) || strings.Contains(lines, code) {
+	if lines := watched.all(); strings.Contains(lines, d.owner) || strings.Contains(lines, code) {
 		t.Error("the owner's token or the code was on a command line")
 	}
 	if !strings.Contains(s.String(), "signed in") {

@@ -117,7 +117,7 @@ func TestFailureIsKnownWhileItIsTriedAgain(t *testing.T) {
 	mute := filepath.Join(t.TempDir(), "mute")
 	pool := Open(catalog.New(0), PoolOptions{})
 	t.Cleanup(pool.Close)
-	u, err := pool.Add(Options{Name: "up", Command: "/bin/sh", Args: []string{"-c", `[ -e "$0" ] || exit 7; exec cat >/dev/null`, mute}})
+	u, err := pool.Add(Options{Name: "up", Command: "/bin/sh", Args: []string{"-c", `[ -e "$0" ] || exit 7; exec 3>&1 cat >/dev/null`, mute}})
 	if err != nil {
 		t.Fatal(err)
 	}
