@@ -24,9 +24,9 @@ BENCHFLAGS ?=
 # Integration tests start a whole hub or the built binary; unit tests are all others.
 E2E := ./e2e/...
 INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$')
-UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|bench/tokens|e2e|pkg/[a-z]+)$$')
+UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$|/e2e')
 
-.PHONY: build release test test-unit test-integration test-auto-server test-session test-oracle test-e2e tools lint fuzz bench soak clean
+.PHONY: build release test test-packages test-unit test-integration test-auto-server test-session test-oracle test-e2e tools lint fuzz bench soak clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
@@ -49,13 +49,21 @@ release:
 	done; \
 	cd dist && sha256sum *.tar.gz > SHA256SUMS
 
-# The packages that take longest go first, and more of them at once than there are cores: they wait far more than they
-# compute. lint has vetted them. Their temporary files are in memory where there is room; those of the build are not.
-LONGEST = ./e2e ./internal/hub ./e2e/blackbox ./internal/cli ./internal/store ./internal/session ./internal/plan
-AT_ONCE ?= 3
+# make test runs three parts beside each other; they wait far more than they compute. Packages whose tests run the product
+# in their own process have the race detector. Those that only drive programs are built as the product is, so that both
+# share one build; make soak runs them, and the programs, with the detector. The packages that take longest go first.
+# Temporary files are in memory where there is room; those of the build are not.
+LONGEST = ./internal/hub ./internal/cli ./internal/store ./internal/session ./internal/plan
+AT_ONCE ?= 2
+WITH_SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(e2e/scratch);
 test: tools lint race-note
-	GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(e2e/scratch) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(LONGEST) ./...
-	@$(MAKE) --no-print-directory test-oracle
+	@$(MAKE) --no-print-directory -j 3 test-packages test-e2e test-oracle
+
+test-packages:
+	$(WITH_SCRATCH) $(GO) test $(RACE) -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /e2e)
+
+test-e2e: tools
+	$(WITH_SCRATCH) $(AS_PRODUCT) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(E2E)
 
 test-unit: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(UNIT)
@@ -79,10 +87,7 @@ ORACLE = internal/llm/oracle
 test-oracle:
 	@echo "models: comparing our codecs with the SDKs of the providers ($(ORACLE))"
 	@cd $(ORACLE) && $(GO) list -test ./... > /dev/null || { echo "models: the SDKs cannot be fetched, or $(ORACLE)/go.mod is behind ours: run (cd $(ORACLE) && go mod tidy)"; exit 1; }
-	cd $(ORACLE) && export CGO_ENABLED=0 GOFLAGS=-trimpath && $(GO) vet ./... && $(GO) test -timeout $(TIMEOUT) ./...
-
-test-e2e: tools race-note
-	STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -timeout $(TIMEOUT) $(E2E)
+	cd $(ORACLE) && export $(AS_PRODUCT) && nice $(GO) vet ./... && nice $(GO) test -timeout $(TIMEOUT) ./...
 
 # tools installs the third-party peers of the end-to-end tests, and Chromium where this user can; it does nothing when
 # they are there already.
@@ -94,14 +99,15 @@ tools:
 race-note:
 	@$(if $(RACE),:,echo "note: no C compiler found, so the tests run without the race detector")
 
-# Both checks look at the packages as the tests build them, and staticcheck is built as the product is: so all is
-# compiled in two ways only.
+# Both checks look at the packages as the product is built, and staticcheck is built so, too: all that is compiled is
+# compiled in two ways only, that and with the race detector.
+AS_PRODUCT = CGO_ENABLED=0 GOFLAGS="$(strip $(shell $(GO) env GOFLAGS) -trimpath)"
 lint:
 	@unformatted=$$(find . -name '*.go' -not -path './.*/*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet $(RACE) ./...
-	@CGO_ENABLED=0 GOBIN=$(CURDIR)/.tools/bin $(GO) install -trimpath $(STATICCHECK)
-	GOFLAGS=$(RACE) .tools/bin/staticcheck ./...
+	$(AS_PRODUCT) $(GO) vet ./...
+	@$(AS_PRODUCT) GOBIN=$(CURDIR)/.tools/bin $(GO) install $(STATICCHECK)
+	$(AS_PRODUCT) .tools/bin/staticcheck ./...
 
 # fuzz gives each fuzz target FUZZTIME; go test takes one target at a time. FUZZTIME is a number of executions, since
 # Go 1.26 sometimes reports the end of a duration as a failure (golang/go#75804).

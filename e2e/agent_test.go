@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
@@ -28,6 +29,7 @@ var agentScenarios = map[string][]string{
 
 // TestConformanceOfAgent has the suite judge an agent of commands, by itself.
 func TestConformanceOfAgent(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	manifest, err := filepath.Abs(filepath.Join("testdata", "agent", "agent.yaml"))
 	if err != nil {

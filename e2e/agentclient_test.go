@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestAgentClient runs the agent-to-agent client of the router's specification. It sends bare POSTs: no Accept
 // header, no session, no initialize, and `Bearer undefined` when it has no token. It reads JSON and nothing else.
 func TestAgentClient(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	host, port, err := net.SplitHostPort(h.address)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // attachedHub is `stoa stdio` that launches the hub of a data folder of its own. When the test ends the hub is stopped
@@ -34,6 +36,7 @@ func attachedHub(t *testing.T, set toolset, config string) (to target, data stri
 // TestHubKilledUnderTypeScriptSDKs kills the hub during a conversation. The client must see no closed pipe, and no
 // error but that of a call whose fate is not known.
 func TestHubKilledUnderTypeScriptSDKs(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	config := writeConfig(t, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	const every = 10
@@ -86,6 +89,7 @@ func TestHubKilledUnderTypeScriptSDKs(t *testing.T) {
 
 // TestTypeScriptSDKsAttached has both generations of the SDK do all they can through a hub that they launch.
 func TestTypeScriptSDKsAttached(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	config := writeConfig(t, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	for _, d := range dialects {

@@ -4,11 +4,13 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/wsagent"
 )
 
 // TestBridgeUnderTypeScriptSDKs has clients of both generations talk to WebSocket agents through `stoa bridge`.
 func TestBridgeUnderTypeScriptSDKs(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	s := wsagent.Start(map[string]string{
 		"AIlumina": `ask {"user_input":"What's my name?","chat_messages":[{"role":"user","content":"My name is John"},{"role":"assistant","content":"Hello John!"}]}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
@@ -58,6 +59,7 @@ connect();
 // what the page shows and what is on disk is what was said. A write waits until the owner has allowed it: a page that came
 // without a token is shown the question, and cannot answer.
 func TestBrowserChat(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	folder := resolvedFolder(t)

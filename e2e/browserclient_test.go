@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -42,6 +43,7 @@ func (p tab) with(t *testing.T, options, script string) string {
 // TestBrowserClientFixture holds the browser client to the conformance fixture: by itself, by the router and merged, in
 // both eras.
 func TestBrowserClientFixture(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}}, shared(s))
@@ -134,6 +136,7 @@ func browserPeer(era peer.Era) peer.Spec {
 
 // TestBrowserClient drives what a page does beyond single answers: giving up, listening, being asked, coming back.
 func TestBrowserClient(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	up := peer.Serve(t, browserPeer(peer.EraBoth))
@@ -239,6 +242,7 @@ func abortInPage(t *testing.T, p tab, up *peer.HTTPServer, options string) {
 // TestBrowserClientResumes cuts the connection in the middle of an answer: a client of 2025-11-25 takes it up again and
 // misses nothing; a modern one, whose protocol has no such thing, says so.
 func TestBrowserClientResumes(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	up := peer.Serve(t, browserPeer(peer.EraBoth))
@@ -282,6 +286,7 @@ func (c *cutting) Read(b []byte) (int, error) {
 // TestBrowserClientListensOn: who listens goes on listening when a proxy answers once that the hub is away, as while it
 // is started again.
 func TestBrowserClientListensOn(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	up := peer.Serve(t, browserPeer(peer.EraBoth))
@@ -333,6 +338,7 @@ func isListen(r *http.Request) bool {
 
 // TestBrowserClientForms loads the client in each way that a page can, from the hub's own origin and another.
 func TestBrowserClientForms(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}}, shared(s))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -12,6 +13,7 @@ import (
 // TestBrowserExample uses the example page as a person would: it lists, calls with progress, aborts, reads a resource and
 // shows an error.
 func TestBrowserExample(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	up := peer.Serve(t, browserPeer(peer.EraBoth))

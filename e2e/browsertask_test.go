@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -124,6 +125,7 @@ func (k *serverTask) look(id string) string {
 
 // TestBrowserClientTasks has calls become tasks: they are polled to their end, asked, failed, aborted and taken up again.
 func TestBrowserClientTasks(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	h := startHub(t, set, map[string]server{}, shared(s))
@@ -167,6 +169,7 @@ func TestBrowserClientTasks(t *testing.T) {
 // TestBrowserClientHubTasks is the same with tasks that the hub makes of plain calls, on both faces and in both forms of
 // upstream.
 func TestBrowserClientHubTasks(t *testing.T) {
+	hubtest.Parallel(t)
 	set, s := tools(t), newSite(t)
 	chromium(t)
 	old, young := peer.Serve(t, browserPeer(peer.EraLegacy)), peer.Serve(t, browserPeer(peer.EraModern))

@@ -1,6 +1,10 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+)
 
 // bar is what the fixture reaches without a hub, and hence what it has to reach through one.
 var bar = map[string]struct {
@@ -12,6 +16,7 @@ var bar = map[string]struct {
 }
 
 func TestConformance(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	t.Run("control", func(t *testing.T) {
 		for _, version := range []string{legacy, modern} {
@@ -37,6 +42,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceAcrossEras has the suite of one era judge the fixture in the other one, with the hub as translator.
 // What the pair cannot do is in the baseline, and nothing else may fail.
 func TestConformanceAcrossEras(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	for _, c := range []struct{ name, suite, protocol string }{
 		{"modern-over-legacy", modern, "legacy"},

@@ -13,6 +13,7 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // view is one address of the console, and how it is told that all of it is shown.
@@ -99,7 +100,7 @@ func bring(text, click, comes string) string {
 // TestConsoleAccess opens every view of the console by its address alone and holds it to WCAG 2 AA, light, dark and narrow;
 // walks over it by Tab; and keeps pictures of it.
 func TestConsoleAccess(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	f := furnish(t, set)
 	axe, err := os.ReadFile(filepath.Join(set.modules, "axe-core", "axe.min.js"))

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // TestConsoleCancelsCall cancels a call of another client on the page Live.
 func TestConsoleCancelsCall(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up, h, _ := consoleTools(t, set)

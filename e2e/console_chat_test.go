@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -133,7 +134,7 @@ func (c console) told(t *testing.T, session, role string, n int) {
 
 // TestConsoleChat talks, watches calls, decides about them and stops them, and looks at what that does to files and servers.
 func TestConsoleChat(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	chromium(t)
 	h, up, dir := chatConsole(t, "1ms")
 	c := openConsole(t, h, "chat")
@@ -284,7 +285,7 @@ func (c console) resized(t *testing.T) {
 
 // TestConsoleChatFile gives a file along and lets an agent answer.
 func TestConsoleChatFile(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	chromium(t)
 	h, _, dir := chatConsole(t, "0ms")
 	c := openConsole(t, h, "chat/work")
@@ -314,7 +315,7 @@ func TestConsoleChatFile(t *testing.T) {
 
 // TestConsoleChatComesBack is cut off in the midst of an answer, more than once, and shows each word once.
 func TestConsoleChatComesBack(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	chromium(t)
 	h, _, _ := chatConsole(t, "10ms")
 	w := newCable(t, h.address)

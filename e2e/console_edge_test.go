@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/port"
@@ -29,7 +30,7 @@ func (c console) twin(t *testing.T, path string) console {
 // TestConsoleTwoTabs has two tabs on one run: what is done in one is seen in the other, and of two who step at once one
 // steps and the other is told.
 func TestConsoleTwoTabs(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	id := p.begin(t, map[string]any{"paused": true, "plan": map[string]any{"title": "Shared", "steps": []any{
 		echoes("one", map[string]any{"n": 1}), echoes("two", map[string]any{"n": "@one.n"}), echoes("three", map[string]any{"n": "@two.n"}),
@@ -91,7 +92,7 @@ func cli(t *testing.T, h hub, args ...string) string {
 // TestConsoleRevoked ends the sign-in under every kind of page: each asks who is there, hears nothing any more, and goes on
 // where it was when that has been said.
 func TestConsoleRevoked(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}}})
@@ -161,7 +162,7 @@ func TestConsoleRevoked(t *testing.T) {
 // TestConsoleChatAway says something while the hub is away: it is shown at once as not sent, is there after the page was
 // loaded anew, and is sent once when the hub is back; what nobody wants sent is taken back.
 func TestConsoleChatAway(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	env := environment(t, set)

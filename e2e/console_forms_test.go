@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -40,7 +41,7 @@ func field(path string) string { return `[id="field` + path + `"]` }
 
 // TestConsoleForms fills in what forms of schemas find hard, by keys and clicks, and looks at what the tool got.
 func TestConsoleForms(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "all", RawDefinition: peer.Raw(`{"name":"all","inputSchema":` + strings.NewReplacer("\n", "", "\t", "").Replace(formSchema) + `}`)}}})
@@ -145,7 +146,7 @@ func (c console) copied(t *testing.T, label string) string {
 
 // TestConsoleCommands copies a call, of which every character means something to a shell, and runs it there.
 func TestConsoleCommands(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up, h, _ := consoleTools(t, set)
@@ -188,7 +189,7 @@ const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQD
 
 // TestConsoleResults shows results as a person reads them: Markdown, pictures, and what is elsewhere.
 func TestConsoleResults(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	said := func(content string) peer.Behaviour {

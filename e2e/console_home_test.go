@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -40,7 +41,7 @@ func (c console) shopCall(t *testing.T, tool string) <-chan string {
 // TestConsoleHome decides calls that wait, follows what needs attention to where it is mended, and holds the plots to
 // what the API says.
 func TestConsoleHome(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}, {Name: "echo"}, {Name: "careful"},

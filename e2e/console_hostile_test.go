@@ -16,6 +16,7 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	cdptarget "github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -274,7 +275,7 @@ func (b *hostileHub) views() []view {
 // TestConsoleHostile shows what hostile servers, models, clients and people may have written, at every place where the
 // console shows it, and nothing of it happens: it is all text, and all of it can be seen.
 func TestConsoleHostile(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	b := startHostile(t, set)
 	elsewhere := newElsewhere(t)

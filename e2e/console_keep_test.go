@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/port"
@@ -49,7 +50,7 @@ func keptHub(t *testing.T) (hub, *process, []string, *peer.HTTPServer) {
 // TestConsoleKeeps takes the sign-in, the hub and a good deal of memory from a page: what was typed into it stays, and it
 // goes on.
 func TestConsoleKeeps(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	h, p, env, up := keptHub(t)
 	c := openConsole(t, h, "servers/up")
 	c.until(t, `document.querySelector('.machine [aria-current]')?.innerText.includes('connected')`)
@@ -89,7 +90,7 @@ func TestConsoleKeeps(t *testing.T) {
 
 // TestConsoleFocus works with keys alone, and is never sent back to the top of the page because what it used went away.
 func TestConsoleFocus(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	h, _, _, _ := keptHub(t)
 	c := openConsole(t, h, "servers")
 	c.until(t, `document.querySelector('tr:has([data-testid=server-up])')?.innerText.includes('connected')`)
@@ -132,7 +133,7 @@ func TestConsoleFocus(t *testing.T) {
 // TestConsoleFullDisk fills the disk of the hub: Home says so, a message that cannot be kept comes back to who wrote it,
 // and with room everything goes on.
 func TestConsoleFullDisk(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	disk := t.TempDir()

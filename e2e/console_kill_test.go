@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/hubtest/port"
@@ -17,7 +18,7 @@ import (
 // TestConsoleChatKilled kills the hub in the midst of a call and of an answer, and starts it again: the page comes back by
 // itself and shows what the hub knows, no more and no less. Everything needs a token; the page stays signed in.
 func TestConsoleChatKilled(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}}}})

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestConsoleLiveClient has a client of the official SDK come, say what needs no server, and go; each of its messages is
 // seen as it happens, with what the hub said to it.
 func TestConsoleLiveClient(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	h, _ := liveHub(t, set)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
@@ -52,7 +53,7 @@ func (h hub) again(t *testing.T, set toolset, names ...string) {
 // TestConsoleLiveStays reads one call while others pour in, goes from it to its trace, looks further back, and goes on
 // when the hub dies and comes back.
 func TestConsoleLiveStays(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	h, _ := liveHub(t, set)

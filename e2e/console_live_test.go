@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -41,7 +42,7 @@ func (c console) narrowed(t *testing.T, filter, value, every, some string) {
 
 // TestConsoleLive watches calls of real servers as they are made: each filter, the search, a pause.
 func TestConsoleLive(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	h, folder := liveHub(t, set)
@@ -132,7 +133,7 @@ func (c console) kept(t *testing.T, call string) kept {
 
 // TestConsoleExchange opens calls of real servers down to what was sent and what came back, by keys and by address.
 func TestConsoleExchange(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	h, folder := liveHub(t, set)

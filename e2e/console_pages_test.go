@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -69,7 +70,7 @@ func changing(t *testing.T, flag string) server {
 
 // TestConsoleServers looks at servers, restarts one, sees how what they offer changes, and has the hub count who watches.
 func TestConsoleServers(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	flag := filepath.Join(t.TempDir(), "changed")
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t), "shifty": changing(t, flag)})
@@ -164,7 +165,7 @@ func mustJSON(v any) []byte {
 }
 
 func TestConsoleContext(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"modules": map[string]any{"context": map[string]any{"enabled": true}}})
 	c := openConsole(t, h, "context")
@@ -233,7 +234,7 @@ func TestConsoleContext(t *testing.T) {
 }
 
 func TestConsoleSessions(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)})
 	c := openConsole(t, h, "sessions")
@@ -276,7 +277,7 @@ func TestConsoleSessions(t *testing.T) {
 
 // TestConsoleAgents looks at a queue and at tasks, and cancels one that runs: its tool is told, and the next has its turn.
 func TestConsoleAgents(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 10 * time.Minute}}}})
 	h := startHub(t, set, map[string]server{"up": {URL: up.URL, Queue: map[string]any{"concurrency": 1, "capacity": 7, "timeoutMs": 600_000}}})

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
 // TestConsolePins shows a definition that changed, with the difference, and has it accepted and rejected by clicks.
 func TestConsolePins(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	spec := func(text string, more ...peer.Tool) peer.Spec {

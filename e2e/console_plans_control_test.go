@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
@@ -19,7 +20,7 @@ func (c console) why(t *testing.T, id string) string {
 
 // TestConsolePlansBreak pauses a run after steps and where a value is so, and moves it by every control there is.
 func TestConsolePlansBreak(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	id := p.begin(t, map[string]any{"paused": true, "plan": map[string]any{"title": "Stops", "inputs": []any{map[string]any{"name": "n", "default": 3}}, "steps": []any{
 		echoes("one", map[string]any{"n": "@n"}), echoes("two", map[string]any{"n": "@one.n"}), echoes("three", map[string]any{"n": "@two.n"}),
@@ -86,7 +87,7 @@ func TestConsolePlansBreak(t *testing.T) {
 
 // TestConsolePlansPause pauses a run that goes on, repairs what it lacks, and stops another in the middle of a call.
 func TestConsolePlansPause(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	id := p.begin(t, map[string]any{"plan": map[string]any{"title": "Waits", "steps": []any{
 		map[string]any{"id": "read", "tool": "file_read", "retries": 50, "backoffMs": 100, "args": map[string]any{"path": p.file("missing.txt")}}, p.writes("proof", "proof.txt", "yes", "read")}}})
@@ -137,7 +138,7 @@ func TestConsolePlansPause(t *testing.T) {
 
 // TestConsolePlansFork changes what a run was given and what a step came to, and compares what comes of it.
 func TestConsolePlansFork(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	plan := map[string]any{"title": "Greets", "inputs": []any{map[string]any{"name": "who", "schema": map[string]any{"type": "string", "minLength": 2}}, map[string]any{"name": "times", "schema": map[string]any{"type": "integer"}, "default": 1}},
 		"steps":   []any{echoes("aside", map[string]any{"of": "nobody"}), echoes("greet", map[string]any{"who": "@who", "times": "@times"}), map[string]any{"id": "keep", "tool": "file_write", "args": map[string]any{"path": p.file("greeted.txt"), "content": "@greet.who", "mode": "overwrite"}}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // partOf is the member of a member of JSON.
@@ -31,7 +32,7 @@ func (p plansPage) focused(t *testing.T, step string) {
 
 // TestConsolePlansKeys goes through a graph by keys alone, and follows a run that others move.
 func TestConsolePlansKeys(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	hostile := `<img src=x onerror=thrown.push(4)> "'` + "\u202e\x1b[31m"
 	id := p.begin(t, map[string]any{"paused": true, "plan": map[string]any{"title": hostile, "steps": []any{
@@ -91,7 +92,7 @@ func TestConsolePlansKeys(t *testing.T) {
 
 // TestConsolePlansLarge looks at a run of 500 steps while it goes on, and at a plan that is too large to be drawn.
 func TestConsolePlansLarge(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	large := func(n int) map[string]any {
 		var steps []any

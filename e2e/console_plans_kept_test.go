@@ -6,12 +6,13 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestConsolePlansKept runs plans that a session keeps and that are published, with what their forms were filled in with,
 // and publishes and takes back one from the page.
 func TestConsolePlansKept(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	plan := map[string]any{"title": "Notes <img src=x onerror=thrown.push(1)>", "inputs": []any{
 		map[string]any{"name": "text", "description": "<b>what</b> is noted", "schema": map[string]any{"type": "string", "minLength": 3}}, map[string]any{"name": "count", "schema": map[string]any{"type": "integer"}, "default": 2}},
@@ -88,7 +89,7 @@ func TestConsolePlansKept(t *testing.T) {
 
 // TestConsolePlansImport shows what is wrong with a plan where it stands, and takes runs along as files and looks at them.
 func TestConsolePlansImport(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans/new")
 	p.run(t, keepFiles)
 	if got := p.why(t, "run"); got != "there is no plan yet" {

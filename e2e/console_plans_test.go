@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -194,7 +195,7 @@ func (c console) paste(t *testing.T, selector, text string) {
 
 // TestConsolePlans brings a plan, debugs its run by clicks, and looks at the files that the steps write.
 func TestConsolePlans(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	plan := map[string]any{"title": "Letters", "steps": []any{p.writes("first", "a.txt", "first"), p.writes("left", "b.txt", "left", "first"), p.writes("right", "c.txt", "right", "first"), p.writes("last", "d.txt", "last", "left", "right")}}
 	p.click(t, by("new-run"))
@@ -250,7 +251,7 @@ func TestConsolePlans(t *testing.T) {
 
 // TestConsolePlansPages gives a hub more runs than a page of the list has.
 func TestConsolePlansPages(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	p := openPlans(t, "plans")
 	for i := range 52 {
 		p.begin(t, map[string]any{"paused": true, "session": "many", "plan": map[string]any{"title": fmt.Sprintf("Number %d", i), "steps": []any{echoes("a", map[string]any{})}}})

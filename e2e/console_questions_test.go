@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
 // TestConsoleToolAsks answers what a tool asks while it runs, by a form on its page.
 func TestConsoleToolAsks(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	ups := map[string]server{}
@@ -54,7 +55,7 @@ func TestConsoleToolAsks(t *testing.T) {
 
 // TestConsoleChatAsks answers in a chat what a server asks in the midst of a call, by a form below the thread.
 func TestConsoleChatAsks(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	ups := map[string]server{}

@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
@@ -23,7 +24,7 @@ func (c console) lands(t *testing.T, condition string) {
 // TestConsoleSignIn signs in as people do: with a code that is typed, one that was used, and a token; in all tabs at once,
 // and out again in one, and everywhere.
 func TestConsoleSignIn(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	h, _ := launch(t, environment(t, set), hub{config: writeConfig(t, map[string]server{}), data: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
@@ -58,7 +59,7 @@ func (c console) sent(t *testing.T) string {
 
 // TestConsoleToolForm fills a form by keys and clicks, and the tool gets what was filled in.
 func TestConsoleToolForm(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	_, h, _ := consoleTools(t, set)
@@ -137,7 +138,7 @@ func TestConsoleToolForm(t *testing.T) {
 
 // TestConsoleToolRun runs tools of real servers, keeps results, refers to them, compares, stops, and takes the call to a shell.
 func TestConsoleToolRun(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	up, h, folder := consoleTools(t, set)
@@ -205,7 +206,7 @@ func TestConsoleToolRun(t *testing.T) {
 
 // TestConsoleManyTools pages through 10,000 tools.
 func TestConsoleManyTools(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	spec := peer.Spec{}
@@ -245,7 +246,7 @@ func sameJSON(t *testing.T, a, b string) bool { return compact(t, a) == compact(
 // TestConsoleWhoMayCall asks on the page of a tool what would become of a call by
 // others, and is told which rule says so.
 func TestConsoleWhoMayCall(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	chromium(t)
 	_, h, _ := consoleTools(t, set)

@@ -22,7 +22,7 @@ import (
 
 // TestConsoleErrors looks at what went wrong, takes it along, and finds it again after the hub was stopped and started.
 func TestConsoleErrors(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	h, p := launch(t, environment(t, set), hub{config: writeConfig(t, map[string]server{"up": pagesPeer(t)}), data: filepath.Join(t.TempDir(), "data"), address: port.Address(t)})
 	p.await(t, "the server lists its tools", func() error { return listsTools(h.agent("up")) })
@@ -85,6 +85,7 @@ func TestConsoleErrors(t *testing.T) {
 
 // TestConsoleErrorStack opens the stack of a panic, which a hub tells of by its log.
 func TestConsoleErrorStack(t *testing.T) {
+	hubtest.Parallel(t)
 	chromium(t)
 	h := hubtest.New(t)
 	h.Logs().Logger().Error("panic in a request", "action", "serve", "path", "/"+allHostile, "err", allHostile,
@@ -101,7 +102,7 @@ func TestConsoleErrorStack(t *testing.T) {
 }
 
 func TestConsoleLogs(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"up": pagesPeer(t)}, map[string]any{"log": map[string]any{"level": "debug"}})
 	c := openConsole(t, h, "logs")
@@ -157,7 +158,7 @@ func TestConsoleLogs(t *testing.T) {
 }
 
 func TestConsoleSettings(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	up := pagesPeer(t)
 	up.Env["API_TOKEN"] = "correct-horse-battery"

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // goal is something that a person wants of real servers: what a plan is made from, what it is given, and how it is seen
@@ -125,6 +127,7 @@ var goals = []goal{
 
 // TestGoals has plans made for goals from the schemas of real servers, runs them, and looks at the servers.
 func TestGoals(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	folder := resolvedFolder(t)
 	repo := filepath.Join(folder, "repo")

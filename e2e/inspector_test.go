@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestInspector runs the Inspector's command line against both faces, in each way that it can negotiate.
 func TestInspector(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	peers := published(set, t.TempDir(), filepath.Join(t.TempDir(), "graph.jsonl"))
 	h := startHub(t, set, map[string]server{

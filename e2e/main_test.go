@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"go.uber.org/goleak"
 )
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv(relayVariable); config != "" {
 		os.Exit(relayed(config, os.Args))
 	}
+	hubtest.AtOnce(3)
 	goleak.VerifyTestMain(andBrowser{m}, goleak.Cleanup(func(code int) {
 		if dir, err := artefacts(); err == nil {
 			os.RemoveAll(dir)

@@ -14,6 +14,7 @@ import (
 // TestMatrixTypeScriptClients runs the matrix of eras with the clients of both TypeScript SDKs before the hub, and
 // behind it peers of our own that speak one era only.
 func TestMatrixTypeScriptClients(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	var columns []matrix.Server
 	servers := map[string]server{}
@@ -53,6 +54,7 @@ func TestMatrixTypeScriptClients(t *testing.T) {
 // TestMatrixTypeScriptServers runs the matrix with servers of both TypeScript SDKs behind the hub. Before it are our
 // own clients, which speak one era only, and those of the SDKs.
 func TestMatrixTypeScriptServers(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	var columns []matrix.Server
 	servers := map[string]server{}

@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestOrder reads event streams as they come off the wire. The published everything server sends its answer right
 // behind the last progress notification, which is where a gateway lets the one overtake the other; since that is a
 // matter of scheduling, each way is tried many times.
 func TestOrder(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	peers := published(set, t.TempDir(), filepath.Join(t.TempDir(), "graph.jsonl"))
 	h := startHub(t, set, map[string]server{"everything": peers["everything"]})

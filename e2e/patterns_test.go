@@ -1,9 +1,14 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+)
 
 // TestPatterns has a raw client do what widely used hosts do though the protocol does not foresee it.
 func TestPatterns(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	use := request(2, "tools/call", message{"name": simpleTool, "arguments": message{}})
@@ -32,6 +37,7 @@ func TestPatterns(t *testing.T) {
 
 // TestMCPRemote puts the published bridge from stdio to HTTP between a client and the hub.
 func TestMCPRemote(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	for _, face := range []struct{ name, url, prefix string }{

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
@@ -117,7 +118,7 @@ func (p party) visit(h hub) (tools int, err error) {
 // other lists, and no definition is said to have changed; nor is any of them suspicious. The long form, STOA_SOAK=1, has
 // 1,000 connections.
 func TestPinsOfRealServers(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	n := 40
 	if os.Getenv("STOA_SOAK") != "" {

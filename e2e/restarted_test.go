@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/port"
 )
@@ -19,7 +20,7 @@ import (
 // to start than the hub waits for it is asked again, since the error says that this does no harm. The long form,
 // STOA_SOAK=1, restarts it 50 times.
 func TestEverythingRestarted(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	address := port.Address(t)
 	_, port, err := net.SplitHostPort(address)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // fixtureExpectations are the same for every way to the fixture; prefix is what the merged face puts before names.
@@ -94,6 +96,7 @@ func everythingQuestions(prefix string) []expectation {
 
 // TestTypeScriptSDKs has both generations of the TypeScript SDK use the same servers by every face of the hub.
 func TestTypeScriptSDKs(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	servers := map[string]server{
 		"fixture":    {Command: fixtureBinary(t)},

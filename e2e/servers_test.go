@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // exposedName is what every host accepts as the name of a tool, with room left for the host's own prefix.
@@ -13,6 +15,7 @@ var exposedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,47}$`)
 
 // TestPublishedServers has real servers do real work through the hub, and looks at what they left on disk.
 func TestPublishedServers(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	folder := resolvedFolder(t)
 	graph := filepath.Join(t.TempDir(), "graph.jsonl")

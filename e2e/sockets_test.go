@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 func (h hub) socket() string { return "ws://" + h.address + "/mcp/ws" }
@@ -95,6 +96,7 @@ func (s socketConnection) SessionID() string { return "" }
 
 // TestVersionsByOfficialClients has clients of SDKs, each pinned to a version, speak all of them over all transports.
 func TestVersionsByOfficialClients(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	transports := map[string]func(t *testing.T) mcp.Transport{

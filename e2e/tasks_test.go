@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -41,6 +42,7 @@ var (
 // TestConformanceOfTasks has the suite judge tasks: those that the hub makes of a server's calls, and those that a server
 // makes and the hub passes on. The suite does not score them; we do.
 func TestConformanceOfTasks(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	upstream := func(native bool, edit func(*server)) map[string]server {
 		s := server{}

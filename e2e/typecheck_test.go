@@ -3,11 +3,14 @@ package e2e
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestBrowserTypes has the TypeScript compiler check, in strict mode, what the comments in the browser's scripts say of
 // their types.
 func TestBrowserTypes(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	for _, project := range []string{"web", "web/tsconfig.console.json", "examples/browser"} {
 		t.Run(project, func(t *testing.T) {

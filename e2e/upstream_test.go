@@ -12,12 +12,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest"
 )
 
 // TestConformanceAsClient has the suite's servers judge the hub as their client. The suite runs a command for each
 // scenario; that command is this test binary, which starts a hub over the scenario's server and has go-sdk's client do
 // through the hub what the scenario asks of a client. Authorization is left out: it has no face in a hub's answers.
 func TestConformanceAsClient(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	t.Run("control", func(t *testing.T) {
 		for version, passed := range map[string]int{legacy: 20, modern: 62} {

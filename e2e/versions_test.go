@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
 )
 
@@ -54,6 +55,7 @@ type wire func(t *testing.T, m message) outcome
 
 // TestVersions has a client without an SDK speak each version of the protocol over all transports of the hub.
 func TestVersions(t *testing.T) {
+	hubtest.Parallel(t)
 	set := tools(t)
 	h := startHub(t, set, map[string]server{"fixture": {Command: fixtureBinary(t)}})
 	for _, version := range versions {

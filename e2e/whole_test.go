@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -100,7 +101,7 @@ func (h hub) value(t *testing.T, name string) []byte {
 // server: with limits that are large enough they come out byte for byte; with those that a hub has by itself the one
 // call fails, says which limit it is, and disturbs nobody.
 func TestWholeData(t *testing.T) {
-	t.Parallel()
+	hubtest.Parallel(t)
 	set := tools(t)
 	folder := resolvedFolder(t)
 	text := wholeText()
