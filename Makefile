@@ -26,7 +26,7 @@ E2E := ./e2e/...
 INTEGRATION = $(shell $(GO) list ./... | grep -E '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$')
 UNIT = $(shell $(GO) list ./... | grep -vE '/(hub|hubtest|cli|attach|bench|bench/tokens|pkg/[a-z]+)$$|/e2e')
 
-.PHONY: build release test test-packages test-unit test-integration test-auto-server test-session test-oracle test-e2e tools lint fuzz bench soak clean
+.PHONY: build release test test-packages test-codecs test-unit test-integration test-auto-server test-session test-oracle test-e2e tools lint fuzz bench soak clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stoa .
@@ -54,16 +54,19 @@ release:
 # share one build; make soak runs them, and the programs, with the detector. The packages that take longest go first.
 # Temporary files are in memory where there is room; those of the build are not.
 LONGEST = ./internal/hub ./internal/cli ./internal/store ./internal/session ./internal/plan
-AT_ONCE ?= 2
+AT_ONCE ?= 3
 WITH_SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(e2e/scratch);
 test: tools lint race-note
-	@$(MAKE) --no-print-directory -j 3 test-packages test-e2e test-oracle
+	@$(MAKE) --no-print-directory -j 3 test-packages test-e2e test-codecs
+
+test-codecs:
+	@nice $(ORACLE)/compare
 
 test-packages:
 	$(WITH_SCRATCH) $(GO) test $(RACE) -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /e2e)
 
 test-e2e: tools
-	$(WITH_SCRATCH) $(AS_PRODUCT) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(E2E)
+	$(WITH_SCRATCH) $(AS_PRODUCT) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -vet off -timeout $(TIMEOUT) $(E2E)
 
 test-unit: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(UNIT)
@@ -81,13 +84,12 @@ test-session: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) ./internal/store/... ./internal/session
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'Session|Reference|Handle|Card|Value|Resource|Kill|Durable|Binding|Bound' ./internal/hub
 
-# test-oracle compares our codecs for models with the providers' own SDKs. Those are a module apart, so that they are no
-# dependencies of the product; it is fetched here.
+# test-oracle compares our codecs for models with the providers' own SDKs, and a load of conversations with a bare loop
+# of one. They are a module apart, so that they are no dependencies of the product; it is fetched here. make test does so
+# only when the codecs have changed.
 ORACLE = internal/llm/oracle
 test-oracle:
-	@echo "models: comparing our codecs with the SDKs of the providers ($(ORACLE))"
-	@cd $(ORACLE) && $(GO) list -test ./... > /dev/null || { echo "models: the SDKs cannot be fetched, or $(ORACLE)/go.mod is behind ours: run (cd $(ORACLE) && go mod tidy)"; exit 1; }
-	cd $(ORACLE) && export $(AS_PRODUCT) && nice $(GO) vet ./... && nice $(GO) test -timeout $(TIMEOUT) ./...
+	nice $(ORACLE)/compare --always
 
 # tools installs the third-party peers of the end-to-end tests, and Chromium where this user can; it does nothing when
 # they are there already.
@@ -133,6 +135,7 @@ soak: tools
 	STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestAnySchedule ./internal/chat
 	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -count 1 -timeout 90m -skip '^TestConsoleScale$$' $(E2E)
 	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -count 1 -timeout 30m -run '^TestConsoleScale$$' -v ./e2e
+	$(MAKE) test-oracle
 	cd $(ORACLE) && STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestLoad -v ./load
 	$(GO) test -count 1 -timeout 60m ./internal/task -rapid.checks=10000
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
