@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // official is the official server in the legacy era, with a tool that ends its event stream before
@@ -94,18 +95,23 @@ func TestQuestionsAtOnceComeInOneRound(t *testing.T) {
 		slices.Sort(asked)
 		return strings.Join(asked, " "), `,"inputResponses":{` + strings.Join(answers, ",") + `},"requestState":` + hubtest.Quote(d.RequestState)
 	}
-	params := `{"name":"up__quiz","arguments":{}`
-	m := c.Call("tools/call", params+"}")
-	for _, want := range []struct{ asked, leave string }{{"n0 n1 n2", "n1"}, {"n1", ""}, {"last", ""}} {
-		asked, next := round(m, want.leave)
-		if asked != want.asked {
-			t.Fatalf("asked %q, want %q: %s", asked, want.asked, m.Raw)
+	const params = `{"name":"up__quiz","arguments":{}`
+	await.Until(t, "what the server asks at once comes in one round", func() bool {
+		m := c.Call("tools/call", params+"}")
+		asked, next := round(m, "n1")
+		rounds := []string{asked}
+		for m = c.Call("tools/call", params+next+"}"); m.Text() == ""; m = c.Call("tools/call", params+next+"}") {
+			if asked, next = round(m, ""); asked == "" {
+				t.Fatalf("after %q: %s", rounds, m.Raw)
+			}
+			rounds = append(rounds, asked)
 		}
-		m = c.Call("tools/call", params+next+"}")
-	}
-	if m.Text() != "n0=<n0> n1=<n1> n2=<n2> last=<last>" {
-		t.Errorf("in the end %s", m.Raw)
-	}
+		if m.Text() != "n0=<n0> n1=<n1> n2=<n2> last=<last>" {
+			t.Fatalf("in the end %s", m.Raw)
+		}
+		// A server on a busy machine may be slow to ask, and then there are more.
+		return slices.Equal(rounds, []string{"n0 n1 n2", "n1", "last"})
+	})
 }
 
 // A legacy server that ends the stream of a call on purpose is asked for the

@@ -42,7 +42,7 @@ type Options struct {
 	MaxTimeout time.Duration // for an answer, whatever progress says; 0 means 10 min
 	Linger     time.Duration // for calls that run when it is replaced or taken out; 0 means 10 s
 	Retries    *int          // how often a request is sent again where that does no harm; nil means once
-	Probe      time.Duration // for the answer to the first modern request; 0 means 3 s, and 10 s for a program, which has to start first
+	Probe      time.Duration // for the answer to the first modern request; 0 means 10 s: a program has to start first, and a busy server is no old one
 	Connect    time.Duration // for the handshake; 0 means 30 s
 	PerSession bool          // one connection per client connection
 	Most       int           // connections of clients for themselves, with PerSession; 0 means 32
@@ -95,10 +95,7 @@ func (o *Options) defaults() {
 	if o.Most == 0 {
 		o.Most = 32
 	}
-	if o.URL == "" {
-		set(&o.Probe, 10*time.Second)
-	}
-	set(&o.Probe, 3*time.Second)
+	set(&o.Probe, 10*time.Second)
 	set(&o.Connect, 30*time.Second)
 	if o.Queue != nil {
 		set(&o.Queue.Timeout, 30*time.Second)
