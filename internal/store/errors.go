@@ -9,15 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 var (
-	// ErrNotFound means that there is no such entry, key, item or blob.
-	ErrNotFound = errors.New("not found")
-
-	// ErrUncertain means that a write was sent and no answer came: it may have
-	// taken effect. Look before deciding again.
-	ErrUncertain = errors.New("no acknowledgement came; whether it was stored is not known")
+	// ErrNotFound and ErrUncertain are those of any journal.
+	ErrNotFound  = journal.ErrNotFound
+	ErrUncertain = journal.ErrUncertain
 
 	// ErrLost means that the entry was there and its file is damaged.
 	ErrLost = errors.New("the entry is lost: its file was damaged")
@@ -25,15 +23,7 @@ var (
 
 // Conflict means that nothing was written because the last sequence was
 // another than the one expected.
-type Conflict struct {
-	Subject  string // or the filter
-	Expected uint64
-	Last     uint64 // 0 means none
-}
-
-func (c *Conflict) Error() string {
-	return fmt.Sprintf("%s: the last sequence is %d, not %d: read what came since and decide again", c.Subject, c.Last, c.Expected)
-}
+type Conflict = journal.Conflict
 
 // unable is the fault for a store that cannot do it now.
 func unable(what string, err error) *fault.Error {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // LogOptions describe a log. Opening a log that is there with other bounds or
@@ -27,12 +29,7 @@ type LogOptions struct {
 }
 
 // Entry is one entry of a log. Its Data belongs to who gets it.
-type Entry struct {
-	Seq     uint64
-	Subject string
-	Time    time.Time
-	Data    []byte
-}
+type Entry = journal.Entry
 
 // Log is an ordered sequence of entries.
 type Log struct {

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stoahub/stoa/internal/journal"
 )
 
-// MaxEntry is the size of the largest entry, value or item in bytes. It is
-// half of what a NATS server accepts unless told otherwise, so that any server
-// will do.
-const MaxEntry = 512 << 10
+// MaxEntry is the size of the largest entry, value or item in bytes.
+const MaxEntry = journal.MaxEntry
 
 // Options say where the store is and how it behaves.
 type Options struct {
@@ -130,6 +130,9 @@ func (s *Store) Close() error {
 
 // State is nil, or why writes cannot be acknowledged now.
 func (s *Store) State() error { return s.health.get() }
+
+// Alone reports whether nobody else can write the store while it is open.
+func (s *Store) Alone() bool { return s.folder != nil }
 
 // Damage lists what was found damaged in the folder and not yet put aside by a
 // person. An engine elsewhere reports for itself.

@@ -13,9 +13,14 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	storetest.Child()
+	goleak.VerifyTestMain(m)
+}
 
 // line fills a queue of concurrency 1 and returns the order in which the
 // waiting are served.

@@ -184,8 +184,12 @@ func (s *schedule) finish() {
 	}
 	s.r.Close()
 	ends := map[string]int{}
-	err := s.r.disk.log.Scan(ctx, "", 0, func(e store.Entry) error {
-		ev, _, err := decode(e.Data)
+	log, err := s.st.Log(ctx, store.LogOptions{Name: "task", Subjects: []string{subjectPrefix + ">"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = log.Scan(ctx, "", 0, func(e store.Entry) error {
+		ev, _, _, err := decode(e.Data)
 		if err == nil && ev.Kind == ended {
 			ends[strings.TrimPrefix(e.Subject, subjectPrefix)]++
 		}
@@ -199,7 +203,7 @@ func (s *schedule) finish() {
 			s.t.Fatalf("task %s has %d recorded ends", id, ends[id])
 		}
 	}
-	if err := s.r.disk.log.Purge(ctx, ">"); err != nil {
+	if err := log.Purge(ctx, ">"); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -45,7 +45,7 @@ type Registry struct {
 	leaving atomic.Bool // nothing begins any more
 
 	openMu sync.Mutex
-	disk   *disk // nil until the store is open
+	book   atomic.Pointer[book] // nil until the store is open
 
 	mu     sync.RWMutex
 	tasks  map[string]*Task
@@ -58,9 +58,6 @@ type Task struct {
 	id     string
 	cancel context.CancelCauseFunc // of its run
 	ctx    context.Context         // of its run
-
-	write sync.Mutex // held while an entry is decided on and appended
-	last  string     // guarded by write: the id of the last event that is known
 
 	mu      sync.RWMutex
 	state   State
@@ -92,14 +89,18 @@ func Open(ctx context.Context, st *store.Store, o Options) (*Registry, error) {
 	r := &Registry{opts: o, tasks: map[string]*Task{}}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	if st != nil {
-		var err error
-		if r.disk, r.tasks, err = r.read(ctx, st); err != nil {
+		b, err := r.openBook(ctx, st)
+		if err != nil {
 			r.stop(nil)
 			return nil, err
 		}
+		r.book.Store(b)
 	}
 	return r, nil
 }
+
+// errForgotten is why the run of a Task ends that was removed.
+var errForgotten = fault.New(fault.Cancelled, "", "the task was removed")
 
 // errStopping is why runs end when the hub does.
 var errStopping = fault.New(fault.Cancelled, "", "the hub is stopping")
@@ -113,6 +114,11 @@ func (r *Registry) Close() {
 	r.mu.Unlock()
 	r.stop(errStopping)
 	r.wg.Wait()
+	r.openMu.Lock() // nobody is opening it
+	defer r.openMu.Unlock()
+	if b := r.book.Load(); b != nil {
+		b.Close()
+	}
 }
 
 // Drain waits until no Task is at work at an upstream, or ctx ends. What has not
@@ -151,7 +157,7 @@ func (r *Registry) Create(ctx context.Context, w Work, params []byte, running bo
 	if w.Key == "" {
 		w.Key = strings.ToLower(rand.Text())
 	}
-	t := r.task("t_" + strings.ToLower(rand.Text()))
+	t := r.task(idPrefix + strings.ToLower(rand.Text()))
 	if err := r.admit(t, w.Principal); err != nil {
 		return nil, err
 	}
@@ -198,11 +204,30 @@ func (r *Registry) admit(t *Task, principal string) error {
 	return nil
 }
 
+const (
+	idPrefix = "t_"
+	lookTime = 5 * time.Second // how long it may take to look for one in the store
+)
+
+func (r *Registry) known(id string) *Task {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.tasks[id]
+}
+
 // Get returns a Task of a principal. One of another's is not there.
 func (r *Registry) Get(principal, id string) (*Task, error) {
-	r.mu.RLock()
-	t := r.tasks[id]
-	r.mu.RUnlock()
+	t := r.known(id)
+	if b := r.book.Load(); t == nil && b != nil && strings.HasPrefix(id, idPrefix) {
+		// It may be one that another hub has just made.
+		ctx, cancel := context.WithTimeout(r.ctx, lookTime)
+		_, err := b.At(id).Latest(ctx)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		t = r.known(id)
+	}
 	if t != nil {
 		if s := t.State(); s.Work.Principal == principal && s.Status != "" {
 			return t, nil
@@ -273,9 +298,6 @@ func (t *Task) Cancel(ctx context.Context, why string) error {
 		}
 		return &Event{Kind: ended, Status: Cancelled, Message: why}, nil, nil
 	})
-	if err == nil {
-		t.cancel(fault.New(fault.Cancelled, t.State().Work.Shown, "the task was cancelled"))
-	}
 	return err
 }
 

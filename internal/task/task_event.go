@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // Phase is how a Task stands, in the words of the protocol's extension.
@@ -78,12 +80,6 @@ func (k Key) Name() string {
 	return k.Own
 }
 
-// piece says where the data of an event is.
-type piece struct {
-	seq  uint64
-	blob string
-}
-
 // State is the projection of one Task's log.
 type State struct {
 	ID       string
@@ -96,21 +92,20 @@ type State struct {
 	Attempts int   // how often it was sent since it was made or last answered
 	Open     []Key // what is asked for and not answered yet
 
-	seq     uint64
-	params  piece
-	round   []Key   // what was asked for last, answered or not
-	demand  piece   // of that; zero if nothing was
-	answers []piece // since then
-	outcome piece
+	params  journal.Place
+	round   []Key           // what was asked for last, answered or not
+	demand  journal.Place   // of that; zero if nothing was
+	answers []journal.Place // since then
+	outcome journal.Place
 	used    map[string]bool // every key that a client was told
+	blobs   []string        // of all that was said
 }
 
 var errFinal = errors.New("the task has ended")
 
-// Apply returns what the Task is after an event at a sequence of its log. It
-// changes nothing, and refuses what cannot follow.
-func (s State) Apply(e *Event, seq uint64) (State, error) {
-	at := piece{seq, e.Blob}
+// Apply returns what the Task is after an event whose data is there. It changes
+// nothing, and refuses what cannot follow.
+func (s State) Apply(e *Event, at journal.Place) (State, error) {
 	if (s.Status == "") != (e.Kind == created) {
 		return s, fmt.Errorf("task %s: %s cannot follow %q", s.ID, e.Kind, s.Status)
 	}
@@ -151,7 +146,7 @@ func (s State) Apply(e *Event, seq uint64) (State, error) {
 			return s, err
 		}
 		s.Open = open
-		s.answers = slices.Concat(s.answers, []piece{at})
+		s.answers = slices.Concat(s.answers, []journal.Place{at})
 		if len(open) == 0 {
 			s.Status = Working
 		}
@@ -164,7 +159,10 @@ func (s State) Apply(e *Event, seq uint64) (State, error) {
 	default:
 		return s, fmt.Errorf("task %s: an event of kind %q is not known", s.ID, e.Kind)
 	}
-	s.seq, s.Updated = seq, e.Time
+	s.Updated = e.Time
+	if at.Blob != "" {
+		s.blobs = slices.Concat(s.blobs, []string{at.Blob})
+	}
 	return s, nil
 }
 
@@ -214,7 +212,8 @@ func (s *State) keys(own []string) []Key {
 	return out
 }
 
-func (e *Event) encode(data []byte) ([]byte, error) {
+func encode(e *Event, data []byte, blob string) ([]byte, error) {
+	e.Blob = blob
 	head, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode a task's event: %w", err)
@@ -223,11 +222,11 @@ func (e *Event) encode(data []byte) ([]byte, error) {
 }
 
 // decode takes an entry apart. data is a part of entry.
-func decode(entry []byte) (e *Event, data []byte, err error) {
+func decode(entry []byte) (e *Event, data []byte, blob string, err error) {
 	head, data, _ := bytes.Cut(entry, []byte{'\n'})
 	e = &Event{}
 	if err := json.Unmarshal(head, e); err != nil {
-		return nil, nil, fmt.Errorf("a task's event cannot be read: %w", err)
+		return nil, nil, "", fmt.Errorf("a task's event cannot be read: %w", err)
 	}
-	return e, data, nil
+	return e, data, e.Blob, nil
 }

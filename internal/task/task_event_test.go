@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // Whatever is tried on a Task, and in whatever order, it has one end, no key
@@ -18,9 +20,9 @@ func TestApply(t *testing.T) {
 		ends := 0
 		for seq := uint64(1); seq < 40; seq++ {
 			e := genEvent(t, &s)
-			next, err := s.Apply(e, seq)
+			next, err := s.Apply(e, journal.Place{Seq: seq})
 			if err != nil {
-				if diff := cmp.Diff(s, next, cmp.AllowUnexported(State{}, piece{})); diff != "" {
+				if diff := cmp.Diff(s, next, cmp.AllowUnexported(State{})); diff != "" {
 					t.Fatalf("a refused %s changed the task: %s", e.Kind, diff)
 				}
 				continue

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -46,7 +47,7 @@ func (r *Run) Params(ctx context.Context) ([]byte, error) {
 // and the answers by the upstream's own names; nil if there was none.
 func (r *Run) Input(ctx context.Context) (demand, answers []byte, err error) {
 	s := r.t.State()
-	if s.demand == (piece{}) {
+	if s.demand == (journal.Place{}) {
 		return nil, nil, nil
 	}
 	if demand, err = r.t.data(ctx, s.demand); err != nil {
@@ -227,9 +228,10 @@ func (t *Task) end(out Outcome) {
 	}
 }
 
-// Resume takes up what was not finished when the hub ended, and keeps Tasks no
-// longer than they may live. Work that the upstream may have had is begun again
-// only if it bears repetition. Once is enough.
+// Resume takes up what was not finished when the hub ended, keeps Tasks no
+// longer than they may live, and follows what other hubs on the same store do
+// with theirs. Work that the upstream may have had is begun again only if it
+// bears repetition. Once is enough.
 func (r *Registry) Resume() { r.resumed.Do(r.resume) }
 
 func (r *Registry) resume() {
@@ -247,6 +249,9 @@ func (r *Registry) resume() {
 			}
 		}
 		r.launch(t, run)
+	}
+	if b := r.book.Load(); b != nil {
+		b.Follow()
 	}
 	r.wg.Go(r.sweep)
 }

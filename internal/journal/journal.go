@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say how a journal is kept.
+type Options struct {
+	Logger *slog.Logger // nil discards
+	// Alone says that nobody else can write the log, so that what is known here
+	// is always the latest.
+	Alone bool
+	// TombLife is how long others have to read that an entity was removed; 0
+	// means ten minutes.
+	TombLife time.Duration
+}
+
+// Journal holds the entities of one kind.
+type Journal[S, E any] struct {
+	kind   Kind[S, E]
+	log    Log
+	blobs  Blobs // nil where data is never too large
+	o      Options
+	ctx    context.Context
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	opened uint64 // the last sequence that was there
+	spares spares
+
+	before, after string // of the key in a subject
+
+	mu     sync.RWMutex
+	all    map[string]*Entity[S, E]
+	listen []func(x *Entity[S, E], e *E)
+}
+
+// Open reads what the log holds. Close ends it; the log stays open.
+func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], o Options) (*Journal[S, E], error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.TombLife == 0 {
+		o.TombLife = 10 * time.Minute
+	}
+	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares()}
+	var ok bool
+	if j.before, j.after, ok = strings.Cut(kind.Subjects, "*"); !ok {
+		return nil, fmt.Errorf("open the journal %s: no * stands for the key", kind.Subjects)
+	}
+	if err := log.Scan(ctx, kind.Subjects, 0, func(e Entry) error {
+		j.opened = e.Seq
+		x := j.make(j.key(e.Subject))
+		x.apply(e)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read the journal %s: %w", kind.Subjects, err)
+	}
+	j.ctx, j.stop = context.WithCancel(context.Background())
+	j.wg.Go(j.trim)
+	j.wg.Go(j.bury)
+	return j, nil
+}
+
+// Close ends what goes on behind those who write. What is in the log stays.
+func (j *Journal[S, E]) Close() {
+	j.stop()
+	j.wg.Wait()
+}
+
+func (j *Journal[S, E]) subject(key string) string { return j.before + key + j.after }
+
+func (j *Journal[S, E]) key(subject string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(subject, j.before), j.after)
+}
+
+// make returns the entity of a key, which need not be in the log.
+func (j *Journal[S, E]) make(key string) *Entity[S, E] {
+	j.mu.RLock()
+	x := j.all[key]
+	j.mu.RUnlock()
+	if x != nil {
+		return x
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if x = j.all[key]; x == nil {
+		x = &Entity[S, E]{j: j, key: key, state: j.kind.New(key)}
+		j.all[key] = x
+	}
+	return x
+}
+
+// Get returns the entity of a key, or nil if there is none.
+func (j *Journal[S, E]) Get(key string) *Entity[S, E] {
+	j.mu.RLock()
+	x := j.all[key]
+	j.mu.RUnlock()
+	if x == nil || !x.There() {
+		return nil
+	}
+	return x
+}
+
+// At returns the entity of a key. It is there with the first event that is
+// committed to it.
+func (j *Journal[S, E]) At(key string) *Entity[S, E] { return j.make(key) }
+
+// Each calls fn with each entity that is there, in no order.
+func (j *Journal[S, E]) Each(fn func(x *Entity[S, E])) {
+	j.mu.RLock()
+	all := make([]*Entity[S, E], 0, len(j.all))
+	for _, x := range j.all {
+		all = append(all, x)
+	}
+	j.mu.RUnlock()
+	for _, x := range all {
+		if x.There() {
+			fn(x)
+		}
+	}
+}
+
+// drop lets go of an entity of which nothing is in the log any more. Called with
+// its write held.
+func (j *Journal[S, E]) drop(x *Entity[S, E]) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	x.mu.Lock()
+	x.left = true
+	x.mu.Unlock()
+	if j.all[x.key] == x {
+		delete(j.all, x.key)
+	}
+}

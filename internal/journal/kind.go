@@ -1,0 +1,41 @@
+package journal
+
+// Kind says what the entities of a journal are: S is what is known of one, E an
+// event. Nothing in it may block, and all of it is called with the entity
+// locked; an S is never changed after it was returned.
+type Kind[S, E any] struct {
+	// Subjects are those of the entities, with * for the key.
+	Subjects string
+	// Inline is how many bytes of data an entry may have; more is a blob. 0
+	// means as many as fit.
+	Inline int
+	New    func(key string) S
+	// Encode makes an entry of an event and its data. If blob is not empty, the
+	// data is there, and data is nil.
+	Encode func(e *E, data []byte, blob string) ([]byte, error)
+	// Decode takes an entry apart. data may be a part of it.
+	Decode func(entry []byte) (e *E, data []byte, blob string, err error)
+	// Apply says what is known after an event, and which entries are needed no
+	// longer. It refuses what cannot follow.
+	Apply func(s S, e *E, at Place) (S, []Spare, error)
+	// Blobs are those of all that the entity holds; nil if there are none.
+	Blobs func(s S) []string
+	// Changed is told each event that was applied since the journal was opened;
+	// may be nil. A nil event means that the entity was removed, or that so much
+	// happened that it was read anew.
+	Changed func(x *Entity[S, E], e *E)
+}
+
+// Place says where the data of an event is.
+type Place struct {
+	Seq  uint64
+	Blob string
+}
+
+// Spare is an entry that is needed no longer, or a blob that no entry needs.
+// They are removed in the order in which they were returned: an entry that says
+// what was removed goes after what it is about.
+type Spare struct {
+	Seq  uint64 // 0 for none
+	Blob string // empty for none
+}

@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+)
+
+// spares are what is to be removed, in the order in which it became so. None is
+// forgotten: what is left at the end of the process is found again when the log
+// is read.
+type spares struct {
+	more chan struct{} // has room for one: there is something to do
+
+	mu   sync.Mutex
+	list []waste
+}
+
+type waste struct {
+	key string
+	Spare
+	before uint64 // all entries before it
+}
+
+func newSpares() spares { return spares{more: make(chan struct{}, 1)} }
+
+func (q *spares) add(key string, all ...Spare) {
+	if len(all) == 0 {
+		return
+	}
+	q.mu.Lock()
+	for _, sp := range all {
+		q.list = append(q.list, waste{key: key, Spare: sp})
+	}
+	q.mu.Unlock()
+	q.wake()
+}
+
+// addBefore has all entries of an entity removed before one.
+func (q *spares) addBefore(key string, seq uint64) {
+	q.mu.Lock()
+	q.list = append(q.list, waste{key: key, before: seq})
+	q.mu.Unlock()
+	q.wake()
+}
+
+func (q *spares) wake() {
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns all that there is to do.
+func (q *spares) take() []waste {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.list
+	q.list = nil
+	return list
+}
+
+// How long trim waits before it tries again.
+const (
+	trimPause    = 250 * time.Millisecond
+	maxTrimPause = 30 * time.Second
+)
+
+// trim removes what is needed no longer, behind whoever made it so. What cannot
+// be removed holds up what comes after it: see Spare.
+func (j *Journal[S, E]) trim() {
+	for {
+		select {
+		case <-j.ctx.Done():
+			return
+		case <-j.spares.more:
+		}
+		for _, w := range j.spares.take() {
+			if !j.trimOne(w) {
+				return
+			}
+		}
+	}
+}
+
+// trimOne does not give up before the journal ends.
+func (j *Journal[S, E]) trimOne(w waste) bool {
+	for pause := trimPause; ; pause = min(2*pause, maxTrimPause) {
+		err := j.remove(j.ctx, w)
+		if j.ctx.Err() != nil {
+			return false
+		}
+		if err == nil {
+			return true
+		}
+		j.o.Logger.Debug("what is needed no longer could not be removed yet", "entity", w.key, "err", err)
+		wait := time.NewTimer(pause)
+		select {
+		case <-j.ctx.Done():
+			wait.Stop()
+			return false
+		case <-wait.C:
+		}
+	}
+}
+
+func (j *Journal[S, E]) remove(ctx context.Context, w waste) error {
+	var err error
+	if w.before != 0 {
+		return j.log.PurgeBefore(ctx, j.subject(w.key), w.before)
+	}
+	if w.Blob != "" && j.blobs != nil {
+		err = j.blobs.Delete(ctx, w.key, strings.TrimSuffix(w.Blob, salted))
+	}
+	if err == nil && w.Seq != 0 {
+		err = j.log.Delete(ctx, w.Seq)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil // it went with its entity, or somebody else was quicker
+	}
+	return err
+}
