@@ -133,12 +133,14 @@ func (f *forgetful) refuse(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`)
-	default:
+	case "go":
 		http.Error(w, "session not found", http.StatusNotFound)
+	default:
+		http.Error(w, "the session has ended", http.StatusGone)
 	}
 }
 
-var forgetfulStyles = []string{"typescript", "python", "go"}
+var forgetfulStyles = []string{"typescript", "python", "go", "gone"}
 
 // A server that was restarted is used again with the first call, and with one
 // handshake for each time that it was.

@@ -265,7 +265,7 @@ func (c *HTTPConn) answer(resp *http.Response, p *pending) (Response, error) {
 
 // forgotten finds out whether a legacy server refused a request because it does
 // not know the session; then the connection has ended and the error says so.
-// Servers say it by 404 or by 400, which may as well be about the request, so
+// Servers say it by 404, 410 or 400, which may as well be about the request, so
 // the session is asked for by something that nothing can be wrong with.
 func (c *HTTPConn) forgotten(ctx context.Context, status int, body []byte) error {
 	if !refusesSession(status) || c.Era() != Legacy || c.session.Load() == nil {
@@ -289,7 +289,7 @@ func (c *HTTPConn) forgotten(ctx context.Context, status int, body []byte) error
 // refusesSession reports whether servers answer so where they do not know a
 // session.
 func refusesSession(status int) bool {
-	return status == http.StatusNotFound || status == http.StatusBadRequest
+	return status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusGone
 }
 
 // ping asks on the session and returns the status of the answer. What it says
