@@ -36,7 +36,7 @@ func TestRegister(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served, registered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- a.Serve(ctx, ln, secret.New("")) }()
-	reg := agentd.Registration{Hub: h.URL + "/", Token: secret.New(h.Token), URL: "http://" + ln.Addr().String() + "/mcp", Lease: time.Second}
+	reg := agentd.Registration{Hub: h.URL + "/", Token: secret.New(h.Token), URL: "http://" + ln.Addr().String() + "/mcp", Lease: 3 * time.Second}
 	go func() { registered <- a.Register(ctx, reg) }()
 	known := func() bool { status, _ := h.Get("/mcps/worker"); return status == http.StatusOK }
 	await.Until(t, "the agent is known", known)
@@ -45,7 +45,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("a call: %s", m.Raw)
 	}
 	// Longer than its lease.
-	<-time.After(1500 * time.Millisecond)
+	<-time.After(4 * time.Second)
 	if !known() {
 		t.Error("it is gone though it renews its lease")
 	}

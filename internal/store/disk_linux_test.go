@@ -114,7 +114,7 @@ func (d *disk) failed(err error) {
 	select {
 	case err := <-d.told:
 		check(err != nil, "the state was told to be good")
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		check(false, "nobody was told of the state")
 	}
 	for _, seq := range []uint64{d.acked[0], d.acked[len(d.acked)-1]} {
