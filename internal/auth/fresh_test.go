@@ -53,11 +53,21 @@ func TestFirstUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if who, err := other.Named("carol"); err != nil || who == nil {
-		t.Errorf("carol: %v, %v", who, err)
+	// Looking for somebody removes nothing, and finds nobody who was never here.
+	if who, err := other.Named("carol"); err != nil || who != nil {
+		t.Errorf("carol before she was here: %v, %v", who, err)
+	}
+	if who, err := other.Holder("carol"); err != nil || who == nil {
+		t.Errorf("the holder of carol's token: %v, %v", who, err)
+	}
+	if len(removed) != 1 {
+		t.Errorf("removed for %q by looking", removed)
 	}
 	if _, err := tokens.Verify(ctx, carol); err != nil {
 		t.Error(err)
+	}
+	if who, err := other.Named("carol"); err != nil || who == nil {
+		t.Errorf("carol: %v, %v", who, err)
 	}
 	if slices.Sort(removed); !slices.Equal(removed, []string{"bob", "carol"}) {
 		t.Errorf("removed for %q", removed)

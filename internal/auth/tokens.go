@@ -184,18 +184,28 @@ func (t *Tokens) List() ([]Token, error) {
 }
 
 // Named returns the principal of the token of that name, or nil if there is
-// none that is valid now.
+// none that is valid now. Whoever looks for it has something that is kept under
+// the name. So it is not one that was never used: what is kept is another's, and
+// is removed before the first use.
 func (t *Tokens) Named(name string) (*Principal, error) {
-	return t.find(func(one *Token) bool { return one.Name == name })
+	return t.find(func(one *Token) bool { return one.Name == name }, t.first.Load() == nil)
+}
+
+// Holder is Named that also returns the principal of a token which was never
+// used, for who wants to know what it may do.
+func (t *Tokens) Holder(name string) (*Principal, error) {
+	return t.find(func(one *Token) bool { return one.Name == name }, true)
 }
 
 // WithID returns the principal of the token of that id, or nil if there is none
 // that is valid now.
 func (t *Tokens) WithID(id string) (*Principal, error) {
-	return t.find(func(one *Token) bool { return one.ID == id })
+	return t.find(func(one *Token) bool { return one.ID == id }, true)
 }
 
-func (t *Tokens) find(is func(*Token) bool) (*Principal, error) {
+// find returns the principal of a token. It removes nothing: who looks for
+// somebody may hold what would be removed.
+func (t *Tokens) find(is func(*Token) bool, unused bool) (*Principal, error) {
 	s := t.refresh()
 	if s.err != nil {
 		return nil, s.err
@@ -205,14 +215,8 @@ func (t *Tokens) find(is func(*Token) bool) (*Principal, error) {
 		if !is(&one.Token) || !one.Expires.IsZero() && !t.now().Before(one.Expires) {
 			continue
 		}
-		if one.Fresh {
-			if !t.settling.TryLock() {
-				return nil, nil // what asks is another's, and is being removed
-			}
-			defer t.settling.Unlock()
-			if err := t.settle(one.Name); err != nil {
-				return nil, err
-			}
+		if one.Fresh && !unused {
+			return nil, nil
 		}
 		return one.principal(), nil
 	}

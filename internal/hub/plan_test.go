@@ -332,3 +332,24 @@ func TestPlanApprovals(t *testing.T) {
 		t.Errorf("denied: %+v, called %v", v, web.State().Called)
 	}
 }
+
+// An approval is for the arguments that the person was shown: what becomes of
+// the values meanwhile changes nothing.
+func TestPlanApprovalsAreForWhatWasShown(t *testing.T) {
+	hubtest.Parallel(t)
+	h, web := keeping(t, planSpec(), ruled)
+	api := apiClient{t, h, h.Token}
+	c := h.Client(t, hubtest.ClientOptions{Header: in("swapped")})
+	defer attend(t, h, h.Token)()
+	good(t, c.Tool("context_add", `{"name":"target","data":"/tmp/harmless"}`))
+	x := c.Go("tools/call", hubtest.ToolParams("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"of":"@target"},"approval":true}]}}`))
+	ask := api.asked()
+	if string(ask.Args) != `{"of":"/tmp/harmless"}` {
+		t.Fatalf("asked for %s", ask.Args)
+	}
+	good(t, h.Client(t, hubtest.ClientOptions{Header: in("swapped")}).Tool("context_add", `{"name":"target","data":"/etc/passwd"}`))
+	api.decide(ask.ID, `{"decision":"approve"}`)
+	if v := planRun(t, good(t, x.Response())); v.Status != plan.Finished || string(v.Steps[0].Result) != `{"of":"/tmp/harmless"}` {
+		t.Errorf("the server got something else: %+v, called %v", v, web.State().Called)
+	}
+}

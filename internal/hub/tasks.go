@@ -20,17 +20,25 @@ func (h *Hub) openTasks() (err error) {
 
 // principal returns who has a name now, and came in that way, or nil.
 func (h *Hub) principal(name string, via auth.Via) *auth.Principal {
+	if name == auth.LocalName && via == auth.ViaOwner {
+		return auth.Owner
+	}
+	return h.lookup(name, (*auth.Tokens).Named)
+}
+
+// holder returns who would come with the token of a name, whether it was used
+// yet or not, or nil.
+func (h *Hub) holder(name string) *auth.Principal { return h.lookup(name, (*auth.Tokens).Holder) }
+
+func (h *Hub) lookup(name string, by func(*auth.Tokens, string) (*auth.Principal, error)) *auth.Principal {
 	if name == auth.LocalName {
-		if via == auth.ViaOwner {
-			return auth.Owner
-		}
 		return auth.Local
 	}
 	v, ok := h.tokens.(*verifier)
 	if !ok {
 		return nil
 	}
-	who, err := v.tokens.Named(name)
+	who, err := by(v.tokens, name)
 	if err != nil {
 		h.log.Warn("the tokens cannot be read", "err", err)
 	}

@@ -293,36 +293,37 @@ func known(s *session.Session) func(string) bool {
 	}
 }
 
-// Find is the plan that an argument means: a plan, a reference to one that was
-// saved, or the id of a run. s is nil where there is no Session.
-func (o PlanOptions) Find(ctx context.Context, by actor.Actor, s *session.Session, raw json.RawMessage) (*plan.Plan, error) {
+// find is the plan that an argument means: a plan, a reference to one that was
+// saved, or the id of a run, which is returned too. s is nil where there is no
+// Session.
+func (o PlanOptions) find(ctx context.Context, by actor.Actor, s *session.Session, raw json.RawMessage) (*plan.Plan, *plan.Run, error) {
 	data := []byte(raw)
 	if text, ok := wire.String(raw); ok {
 		ref, isRef := session.ParseReference(text)
 		switch {
 		case isRef && s == nil && ref.Session == "":
-			return nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
+			return nil, nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
 		case isRef:
 			quoted := wire.Quote(text)
 			full, _, err := o.Sessions.Resolve(ctx, by.Name(), s, quoted, o.Runs.ArgBytes(), nil)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			data = full
 		default:
 			run, err := o.Runs.Find(by.Name(), "", text)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			v, err := run.View(ctx, plan.Look{Plan: true})
-			return v.Plan, err
+			return v.Plan, run, err
 		}
 	}
 	p, problems := plan.Read(bare(data))
 	if problems != nil {
-		return nil, &plan.Problems{List: problems, Rest: p}
+		return nil, nil, &plan.Problems{List: problems, Rest: p}
 	}
-	return p, nil
+	return p, nil, nil
 }
 
 // tools finds tools as a run of a plan by an actor would.

@@ -39,7 +39,7 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 		defer cancel()
 		defer r.caught(d)
 		dec, err := r.of.o.Desk.Ask(askCtx, a, func(a policy.Approval) { r.noted(askCtx, d, a.ID) })
-		r.decided(ctx, d, a.Digest, dec, err)
+		r.decided(ctx, d, a, dec, err)
 	})
 	return false, nil
 }
@@ -64,7 +64,7 @@ func (r *Run) inquire(ctx context.Context, d Do, a policy.Approval) (policy.Deci
 	if ctx.Err() != nil || r.of.Closing() && (err != nil || dec.Reason == policy.ReasonAborted) {
 		return dec, errors.Join(err, context.Cause(ctx)) // the next hub asks again
 	}
-	if failed := r.until(ctx, func() error { return r.decide(ctx, d, a.Digest, dec, err) }); failed != nil {
+	if failed := r.until(ctx, func() error { return r.decide(ctx, d, a, dec, err) }); failed != nil {
 		return policy.Decision{Reason: policy.ReasonFailed}, failed
 	}
 	return dec, err
@@ -105,16 +105,18 @@ func (r *Run) Waits() map[string]string {
 
 // decided records what a person said, or that nobody did. A question that ended
 // with the hub is put again by the next one.
-func (r *Run) decided(ctx context.Context, d Do, defined string, dec policy.Decision, err error) {
+func (r *Run) decided(ctx context.Context, d Do, a policy.Approval, dec policy.Decision, err error) {
 	stopping := ctx.Err() != nil || r.of.Closing() && (err != nil || dec.Reason == policy.ReasonAborted)
 	if !stopping {
-		_ = r.until(ctx, func() error { return r.decide(ctx, d, defined, dec, err) }) // else it is asked again
+		_ = r.until(ctx, func() error { return r.decide(ctx, d, a, dec, err) }) // else it is asked again
 	}
 	r.leaveBusy(d)
 }
 
-// decide is decided, once. r.mu is held.
-func (r *Run) decide(ctx context.Context, d Do, defined string, dec policy.Decision, failed error) error {
+// decide is decided, once. What was shown is recorded with a yes: it is good for
+// a call with these arguments, whatever has become of the values meanwhile. r.mu
+// is held.
+func (r *Run) decide(ctx context.Context, d Do, a policy.Approval, dec policy.Decision, failed error) error {
 	it := &r.state.Steps[d.Step].Items[d.Item]
 	if it.Phase == ItemPending || it.Phase == ItemRunning { // nobody was asked, or that could not be noted
 		if err := r.record(ctx, Event{Type: CallAsked, Step: d.Step, Item: d.Item}); err != nil {
@@ -123,13 +125,15 @@ func (r *Run) decide(ctx context.Context, d Do, defined string, dec policy.Decis
 	}
 	e := Event{Type: CallDecided, Step: d.Step, Item: d.Item, Approve: dec.Approve && failed == nil, By: dec.By, Reason: clip(dec.Tell())}
 	if e.Approve {
-		e.Defined = defined
+		e.Defined = a.Digest
 		e.Reason = clip(dec.Reason)
-		if dec.Args != nil {
-			var err error
-			if e.Args, err = r.journal.put(ctx, dec.Args); err != nil {
-				return err
-			}
+		args := dec.Args
+		if e.Shown = args == nil; e.Shown {
+			args = a.Args
+		}
+		var err error
+		if e.Args, err = r.journal.put(ctx, args); err != nil {
+			return err
 		}
 	}
 	return r.record(ctx, e)

@@ -32,6 +32,7 @@ type Event struct {
 	Reason  string       `json:"reason,omitempty"`  // of Skipped, Paused, Stopping, Decided
 	Approve bool         `json:"approve,omitempty"` // of Decided
 	Defined string       `json:"defined,omitempty"` // of Decided: the digest of the definition that it was about
+	Shown   bool         `json:"shown,omitempty"`   // of Decided: Args are those that the person was shown, unchanged
 	Ask     string       `json:"ask,omitempty"`     // of Asked: the id of the approval
 	After   bool         `json:"after,omitempty"`   // of Paused: after the step, not before it
 	Mode    Mode         `json:"mode,omitempty"`    // of Continued

@@ -19,15 +19,18 @@ type Start struct {
 	By actor.Actor // on whose behalf
 	// Publisher is who published the plan; nil if it is not run as a published one.
 	Publisher *actor.Actor
-	Session   string // its name
-	Plan      *Plan
-	Inputs    map[string]json.RawMessage
-	Options   Options
-	Breaks    []Breakpoint
-	Paused    bool       // it waits to be told to begin
-	Key       string     // the same key twice is the same run; empty: no key
-	Open      bool       // for Check: inputs may be lacking
-	Trace     obs.Parent // what the run is part of
+	// Again is the run whose plan it is, if one is run again: what bounded it
+	// bounds this one too, as it does a fork.
+	Again   *Run
+	Session string // its name
+	Plan    *Plan
+	Inputs  map[string]json.RawMessage
+	Options Options
+	Breaks  []Breakpoint
+	Paused  bool       // it waits to be told to begin
+	Key     string     // the same key twice is the same run; empty: no key
+	Open    bool       // for Check: inputs may be lacking
+	Trace   obs.Parent // what the run is part of
 }
 
 // Start begins a run, after all that can be checked has been.
@@ -39,15 +42,47 @@ func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
 		}
 		defer done()
 	}
+	steered, err := s.inherit()
+	if err != nil {
+		return nil, err
+	}
 	inputs, err := r.Check(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	created := &Created{Trace: r.traced(ctx, s.Trace), Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.By.Name(), Actor: s.By.Record(), Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
+	created := &Created{Steered: steered, Trace: r.traced(ctx, s.Trace), Run: newID(), Plan: *s.Plan, Options: s.Options, Session: s.Session, Owner: s.By.Name(), Actor: s.By.Record(), Paused: s.Paused, Key: s.Key, Inputs: map[string]Data{}, Breaks: s.Breaks}
 	if s.Publisher != nil {
 		created.Publisher = s.Publisher.Record()
 	}
 	return r.begin(ctx, created, inputs, nil)
+}
+
+// inherit takes over the publisher of the run whose plan is run again, and
+// returns on whose behalf else that one made its calls.
+func (s *Start) inherit() ([]*actor.Record, error) {
+	if s.Again == nil {
+		return nil, nil
+	}
+	s.Again.mu.Lock()
+	defer s.Again.mu.Unlock()
+	c := &s.Again.state.Created
+	find := s.Again.of.o.Principal
+	if c.Publisher != nil {
+		p, err := actor.Restore(c.Publisher, c.Owner, find)
+		if err != nil {
+			return nil, fault.New(fault.Denied, s.Again.id, "the run cannot be run again: %v", err)
+		}
+		s.Publisher = &p
+	}
+	was, err := actor.Restore(c.Actor, c.Owner, find)
+	if err != nil {
+		return nil, fault.New(fault.Denied, s.Again.id, "the run cannot be run again: %v", err)
+	}
+	steered := slices.Concat(c.Steered, s.Again.state.Steered)
+	if !s.By.Steered(was).Equal(s.By) {
+		steered = append(steered, was.Record())
+	}
+	return steered, nil
 }
 
 // actor is on whose behalf the calls of a run would be made.
@@ -56,6 +91,9 @@ func (s *Start) actor() actor.Actor { return s.By.By(actor.ByRun("", s.Publisher
 // Check says everything that would keep a run from being made, and returns its
 // inputs with defaults.
 func (r *Runs) Check(ctx context.Context, s Start) (map[string]json.RawMessage, error) {
+	if _, err := s.inherit(); err != nil {
+		return nil, err
+	}
 	sess, err := r.session(s.By.Name(), s.Session)
 	if err != nil {
 		return nil, err

@@ -50,6 +50,7 @@ type ItemState struct {
 	Safe    bool   // the last call may be made again
 	Cuts    int    // how often the hub ended in the midst of it
 	Edited  *Data  // arguments as a person changed them
+	Shown   *Data  // arguments as a person was shown and allowed them
 	Allowed bool   // a person allowed it
 	Defined string // the digest of the definition that they allowed a call of
 
@@ -188,7 +189,10 @@ func (it *ItemState) apply(e Event) error {
 			return no()
 		}
 		it.Ask = ""
-		if it.Phase, it.Allowed, it.Edited, it.Defined = ItemPending, e.Approve, e.Args, e.Defined; !e.Approve {
+		if it.Shown = e.Args; !e.Shown {
+			it.Edited, it.Shown = e.Args, nil
+		}
+		if it.Phase, it.Allowed, it.Defined = ItemPending, e.Approve, e.Defined; !e.Approve {
 			it.Phase, it.Failure = ItemFailed, &Failure{Kind: deniedKind, Message: e.Reason}
 			if e.By == "" { // nobody has said so
 				it.Failure.Kind = unansweredKind

@@ -146,8 +146,13 @@ func (r *Run) arguments(ctx context.Context, d Do) (tool string, args []byte, er
 	case UndoCall:
 		tool, raw = s.Compensate.Tool, s.Compensate.Args
 	default:
-		if edited := r.state.Steps[d.Step].Items[d.Item].Edited; edited != nil {
-			args, err = r.journal.get(ctx, edited)
+		it := &r.state.Steps[d.Step].Items[d.Item]
+		said := it.Edited
+		if it.Allowed && it.Phase == ItemPending && it.Shown != nil {
+			said = it.Shown
+		}
+		if said != nil {
+			args, err = r.journal.get(ctx, said)
 			return tool, args, err
 		}
 	}
