@@ -62,4 +62,7 @@ func TestReferenceIsNeverText(t *testing.T) {
 		}
 	}
 	mentions(t, "a name that is not there", h.tool(t, "/s/refs/mcp", h.owner, "files__write", object{"path": filepath.Join(folder, "x"), "text": "@server.odd"}).text, "odd key")
+	text := h.tool(t, "/s/refs/mcp", h.owner, "files__write", object{"path": filepath.Join(folder, "x"), "text": "@nosuchthing"}).text
+	mentions(t, "a value that is not there", text, "it holds server")
+	lacks(t, "a value that is not there", text, "that are listed")
 }

@@ -34,6 +34,15 @@ func (p *pump) troubleText() string {
 	return fmt.Sprintf("Stoa offers nothing now, since no hub can be reached: %v\nTell the user. As soon as it can be, its tools are offered here.", p.alone)
 }
 
+// advice is for who has called although there is no hub. Where none is launched
+// here, running one would show nothing.
+func (p *pump) advice() string {
+	if p.opts.Launch == nil {
+		return "Correct what is wrong; the call was not made."
+	}
+	return "Correct what is wrong, or run `stoa serve` to see it; the call was not made."
+}
+
 // emptyLists are the answers to list methods, less what the modern era adds.
 var emptyLists = map[string]string{
 	"tools/list": `"tools":[]`, "prompts/list": `"prompts":[]`, "resources/list": `"resources":[]`, "resources/templates/list": `"resourceTemplates":[]`,
@@ -67,7 +76,7 @@ func (p *pump) answerAlone(a *asked) {
 		result = []byte("{}")
 	default:
 		f := fault.New(fault.Unreachable, "hub", "no hub can be reached: %v", p.alone).Because(p.alone)
-		f.Hint = "Correct what is wrong, or run `stoa serve` to see it; the call was not made."
+		f.Hint = p.advice()
 		p.fail(a, f)
 		return
 	}

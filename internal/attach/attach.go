@@ -84,19 +84,30 @@ func Final(err error) error { return &final{err} }
 // does not return is left behind.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	opts.defaults()
-	var crowd *crowd
+	var all *crowd
 	if opts.Folder != "" {
-		var err error
-		if crowd, err = join(ctx, opts.Folder); err != nil {
-			return err
-		}
-		defer crowd.leave()
+		opts.Find = joining(&all, opts.Folder, opts.Find)
+		defer func() { all.leave() }()
 	}
 	l := &launcher{opts: &opts}
-	defer func() { l.close(crowd) }()
+	defer func() { l.close(all) }()
 	p := newPump(opts, l)
 	defer p.close()
 	return p.run(ctx, in, out)
+}
+
+// joining is find by a member of the crowd of a folder. A folder that cannot be
+// had keeps us from finding a hub, not from answering the client. Nobody calls it
+// twice at once.
+func joining(all **crowd, folder string, find func(context.Context) (*Target, error)) func(context.Context) (*Target, error) {
+	return func(ctx context.Context) (_ *Target, err error) {
+		if *all == nil {
+			if *all, err = join(ctx, folder); err != nil {
+				return nil, Final(err)
+			}
+		}
+		return find(ctx)
+	}
 }
 
 // Start launches a hub that outlives us, unless one runs, and returns when it

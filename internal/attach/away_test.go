@@ -1,8 +1,12 @@
 package attach
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -152,5 +156,29 @@ func TestHubThatStopsBeforeCallsEnd(t *testing.T) {
 	c.end()
 	if n := c.answers(); n["1"] != 1 || n["2"] != 1 {
 		t.Errorf("answers: %v", n)
+	}
+}
+
+// Who is not let in reads that it is for the token, and what to do.
+func TestHubThatRefusesTheToken(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer s.Close()
+	at := &url.URL{Scheme: "ws", Host: strings.TrimPrefix(s.URL, "http://"), Path: "/mcp/ws"}
+	for want, header := range map[string]http.Header{
+		"wants a token":             {},
+		"does not accept the token": {"Authorization": {"Bearer bad"}},
+	} {
+		p := newPost(t)
+		c := p.client(func(o *Options) {
+			o.Find = func(context.Context) (*Target, error) { return &Target{URL: at, Header: header}, nil }
+		})
+		c.say("%s", call(1, "act", `{}`))
+		if line := c.hear(`"id":1`, `"kind":"unreachable"`, want, "with --token"); strings.Contains(line, "stoa serve") {
+			t.Errorf("where no hub is launched: %s", line)
+		}
+		c.in.Close()
+		if err := <-c.over; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Run: %v", err)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Launch says how a hub is started.
 type Launch struct {
 	Command func() *exec.Cmd // its streams and process attributes are set here
-	Log     string           // the file of what the hub prints, begun anew by each launch
+	Log     string           // the file of what the hub prints, begun anew by each launch; memory if it cannot be written
 	Lock    string           // the file that a running hub has locked
 	Timeout time.Duration    // for it to answer; 0 means 30 s
 	// Leash gives the hub a stdin that ends with us; see Leashed.
@@ -34,6 +34,7 @@ const glance = 50 * time.Millisecond
 type launcher struct {
 	opts  *Options
 	child *child
+	said  *os.File // what the last one prints; nil if there was none
 }
 
 // child is a hub that we have started.
@@ -121,14 +122,14 @@ func (l *launcher) outwait(ctx context.Context) (*Target, error) {
 // client's reaches it.
 func (l *launcher) spawn() error {
 	launch := l.opts.Launch
-	if err := os.MkdirAll(filepath.Dir(launch.Log), 0o700); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(launch.Log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	log, err := openLog(launch.Log)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	if l.said != nil {
+		l.said.Close()
+	}
+	l.said = log
 	cmd := launch.Command()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, nil, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -158,6 +159,27 @@ func (l *launcher) spawn() error {
 	return nil
 }
 
+// openLog opens what the hub prints to. On a full disk that is memory: else what
+// the hub says of the disk would be lost, and a pipe would break under a hub that
+// outlives us.
+func openLog(path string) (*os.File, error) {
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		var f *os.File
+		f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)
+		if err == nil {
+			if _, err = f.WriteString("\n"); err == nil {
+				return f, nil
+			}
+			f.Close()
+		}
+	}
+	if f := inMemory(); f != nil {
+		return f, nil
+	}
+	return nil, err
+}
+
 func (c *child) end() {
 	if c.leash != nil {
 		c.leash.Close()
@@ -171,6 +193,9 @@ func (c *child) end() {
 
 // close stops the hub that was launched, if it is to end with us.
 func (l *launcher) close(all *crowd) {
+	if l.said != nil {
+		defer l.said.Close()
+	}
 	if l.child == nil {
 		return
 	}
@@ -185,14 +210,22 @@ func (l *launcher) close(all *crowd) {
 
 // explain adds the last lines of what the hub has printed.
 func (l *launcher) explain(what string) error {
-	if said := lastLines(l.opts.Launch.Log, 8, 2<<10); said != "" {
+	if said := lastLines(l.said, 8, 2<<10); said != "" {
 		return fmt.Errorf("%s; it says: %s", what, said)
 	}
 	return errors.New(what)
 }
 
-func lastLines(path string, lines, most int) string {
-	b, err := os.ReadFile(path)
+func lastLines(f *os.File, lines, most int) string {
+	if f == nil {
+		return ""
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	start := max(0, info.Size()-64<<10)
+	b, err := io.ReadAll(io.NewSectionReader(f, start, info.Size()-start))
 	if err != nil {
 		return ""
 	}

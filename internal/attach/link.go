@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -111,7 +112,18 @@ func (p *pump) connect(ctx context.Context, again bool) (*link, error) {
 	}
 	l, err := openLink(ctx, t, p.opts.MessageBytes)
 	if status, ok := errors.AsType[*mcp.StatusError](err); ok && status.Status >= 400 && status.Status < http.StatusInternalServerError {
-		return nil, &final{err}
+		return nil, &final{refused(t, status)}
 	}
 	return l, err
+}
+
+// refused says why the hub does not let us in.
+func refused(t *Target, status *mcp.StatusError) error {
+	switch {
+	case status.Status != http.StatusUnauthorized:
+		return fmt.Errorf("the hub at %s refuses to be attached to: %w", t.URL.Host, status)
+	case t.Header.Get("Authorization") == "":
+		return fmt.Errorf("the hub at %s wants a token: %w. Give one with --token or STOA_TOKEN; `stoa token create` makes one there", t.URL.Host, status)
+	}
+	return fmt.Errorf("the hub at %s does not accept the token that it is given: %w. Give the right one with --token or STOA_TOKEN; `stoa token create` makes one there", t.URL.Host, status)
 }

@@ -313,7 +313,7 @@ func (p *pump) missed(err error) {
 			continue
 		}
 		f := fault.New(fault.Unreachable, "hub", "no hub can be reached: %v", err)
-		f.Hint = "Run `stoa serve` to see what keeps it from starting; the call was not made."
+		f.Hint = p.advice()
 		if a.state == adrift {
 			f = lostCall(a)
 		}

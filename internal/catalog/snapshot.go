@@ -158,7 +158,7 @@ func (s *Snapshot) Find(k Kind, name string, see Sight) (*Item, error) {
 		candidates = append(candidates, it.Exposed)
 	}
 	f := fault.New(fault.UnknownTool, name, "several upstreams have a %s of that name: %s", k, strings.Join(candidates, ", "))
-	f.Hint = "Use one of the names that are listed."
+	f.Hint = "Use one of these names."
 	return nil, f.With("candidates", candidates)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -258,4 +259,35 @@ func TestLaunchBesideAnotherHub(t *testing.T) {
 		t.Errorf("the call that the hub gave up: %+v", a)
 	}
 	c.end()
+}
+
+// A client that can never have a hub is answered all the same, and told why: all
+// it would see otherwise is that its server has ended.
+func TestStdioThatCannotStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		home bool
+		want string
+	}{
+		"data folder": {[]string{"--data", "/dev/null"}, true, "choose another with --data"},
+		"no home":     {nil, false, "there is no home folder to keep the data in"},
+		"session":     {[]string{"--session", "a b"}, true, "is no name of a session. Use up to 128 letters"},
+		"hub":         {[]string{"--hub", "ftp://x"}, true, "is not the address of a hub. Write it as http://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("stoa", append([]string{"stdio"}, tc.args...)...)
+			cmd.Dir = t.TempDir()
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "AIUR_SERVER_PORT=0", "GORACE=atexit_sleep_ms=0"}
+			if tc.home {
+				cmd.Env = append(cmd.Env, "HOME="+cmd.Dir)
+			}
+			cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a","arguments":{}}}` + "\n")
+			out, err := cmd.Output()
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if err == nil || len(lines) != 2 || !strings.Contains(lines[0], `"instructions"`) || !strings.Contains(lines[0], tc.want) || !strings.Contains(lines[1], tc.want) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
 }

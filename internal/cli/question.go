@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
@@ -85,16 +86,49 @@ func (f *face) asked(ctx context.Context, o *mcp.Outgoing, q *questioner) ([]byt
 		}
 		answers, err := q.answer(ctx, requests)
 		if err != nil {
+			f.leave(ctx, o, result)
 			return nil, err
 		}
-		o.Replace("inputResponses", answers)
-		if state := wire.Get(result, "requestState"); state != nil {
-			o.Replace("requestState", state)
-		} else {
-			o.Drop("requestState")
-		}
+		next(o, answers, result)
 	}
 	return nil, failed(exitFailed, "Ask whoever runs the server.", "the server asked for input %d times during one call", maxAskedRounds)
+}
+
+// next makes o the request that brings answers to what result asks for.
+func next(o *mcp.Outgoing, answers, result []byte) {
+	o.Replace("inputResponses", answers)
+	if state := wire.Get(result, "requestState"); state != nil {
+		o.Replace("requestState", state)
+	} else {
+		o.Drop("requestState")
+	}
+}
+
+// leaveTime is how long the server may take to end a call that is left.
+const leaveTime = 2 * time.Second
+
+// leave cancels the questions of a request that is given up, also because ctx
+// has ended: else the server waits minutes for answers that will not come, and
+// the hub with it. What the server makes of that interests nobody any more; if it
+// does not end the call in time, the call is cancelled.
+func (f *face) leave(ctx context.Context, o *mcp.Outgoing, result []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	for range maxAskedRounds {
+		requests := wire.Members(wire.Get(result, "inputRequests"))
+		if len(requests) == 0 {
+			return
+		}
+		var answers []wire.Change
+		for _, r := range requests {
+			answers = append(answers, wire.Change{Name: string(r.Name), Value: cancelled})
+		}
+		next(o, wire.Edit(nil, []byte("{}"), answers...), result)
+		var err error
+		if result, err = f.ask(ctx, o); err != nil || !mcp.NeedsInput(result) {
+			return
+		}
+	}
 }
 
 // answer returns the inputResponses object.

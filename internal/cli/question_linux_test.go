@@ -17,6 +17,10 @@ const sizes = `{"type":"object","required":["size"],"properties":{
 // curious runs stoa on a terminal over servers that ask things, one of each era.
 func curious(t *testing.T, args ...string) *screen {
 	t.Helper()
+	return onTerminalOver(t, t.TempDir(), curiousServers(), []string{"NO_COLOR=1"}, args...)
+}
+
+func curiousServers() map[string]any {
 	servers := map[string]any{}
 	for name, era := range map[string]peer.Era{"new": peer.EraModern, "old": peer.EraLegacy} {
 		servers[name] = entry(peer.Spec{Name: name, Era: era, Tools: []peer.Tool{
@@ -24,7 +28,7 @@ func curious(t *testing.T, args ...string) *screen {
 			{Name: "form", Behaviour: peer.Behaviour{Kind: peer.Elicit, Raw: sizes}},
 		}})
 	}
-	return onTerminalOver(t, t.TempDir(), servers, []string{"NO_COLOR=1"}, args...)
+	return servers
 }
 
 // What a server asks during a call is asked at the terminal, in both eras of
@@ -105,4 +109,25 @@ func TestTerminalInterruptsQuestion(t *testing.T) {
 	if code := s.end(t); code != exitInterrupted {
 		t.Errorf("exit code %d\n%s", code, s.text())
 	}
+}
+
+// Who interrupts a question leaves nothing behind that keeps others from being
+// asked: the server has its answer, and the call ends.
+func TestInterruptedQuestionIsCancelled(t *testing.T) {
+	work, servers := t.TempDir(), curiousServers()
+	hub := onTerminalOver(t, work, servers, nil, "serve", "--listen", "127.0.0.1:0")
+	hub.shows(t, "Ctrl-C stops the hub.")
+	for range 2 {
+		left := onTerminalOver(t, work, servers, nil, "call", "old__ask")
+		left.shows(t, "answer? ")
+		left.press(t, keyCtrlC)
+		left.ended(t, exitInterrupted)
+	}
+	s := onTerminalOver(t, work, servers, nil, "call", "old__ask")
+	s.shows(t, "answer? ")
+	s.press(t, "n\n")
+	s.shows(t, `{"action":"decline"}`)
+	s.ended(t, exitOK)
+	hub.press(t, keyCtrlC)
+	hub.end(t)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"regexp"
@@ -34,12 +35,12 @@ const lastAnswers = 30 * time.Second
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 func (c *stdioCmd) Run(ctx context.Context, s std) error {
-	if err := checkSession(c.Session); c.Session != "" && err != nil {
-		return err
-	}
-	cfg, notes, err := c.load(nil)
 	in, stop := s.serving(ctx)
 	defer stop()
+	if err := c.check(); err != nil {
+		return c.hopeless(ctx, s, in, err)
+	}
+	cfg, notes, err := c.load(nil)
 	switch {
 	case err != nil:
 		return c.broken(ctx, s, in, err)
@@ -49,12 +50,51 @@ func (c *stdioCmd) Run(ctx context.Context, s std) error {
 	return c.attach(ctx, s, in, &finder{reach: &c.reach, cfg: cfg})
 }
 
+// check says what is wrong with the flags.
+func (c *stdioCmd) check() error {
+	if c.Session != "" {
+		if err := checkSession(c.Session); err != nil {
+			return err
+		}
+	}
+	if c.Hub != "" {
+		if _, err := hubURL(c.Hub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hopeless serves a client although this process can never find a hub: it would
+// otherwise see nothing but that its server has ended.
+func (c *stdioCmd) hopeless(ctx context.Context, s std, in io.Reader, wrong error) error {
+	log, err := obs.Logger(s.err, "error", config.Default().Log.Format)
+	if err != nil {
+		return err
+	}
+	told := wrong
+	if f := describe(wrong); f.hint != "" {
+		told = fmt.Errorf("%w. %s", wrong, f.hint)
+	}
+	err = attach.Run(ctx, in, s.out, attach.Options{
+		Find:  func(context.Context) (*attach.Target, error) { return nil, attach.Final(told) },
+		Grace: lastAnswers, Logger: obs.Component(log, "attach"),
+	})
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(err, syscall.EPIPE):
+		return &failure{err: errSilent, code: exitFailed} // nobody is left to be told
+	}
+	return wrong
+}
+
 // broken serves a client although the config cannot be read: by a hub that runs
 // nevertheless, or else by telling what is wrong until it is mended.
 func (c *stdioCmd) broken(ctx context.Context, s std, in io.Reader, wrong error) error {
 	cfg := config.Default()
 	if cfg.Data = config.DataFolder(c.options(nil)); cfg.Data == "" {
-		return wrong
+		return c.hopeless(ctx, s, in, wrong)
 	}
 	return c.attach(ctx, s, in, &finder{reach: &c.reach, cfg: &cfg, wrong: wrong})
 }
@@ -110,6 +150,9 @@ func (c *stdioCmd) attach(ctx context.Context, s std, in io.Reader, f *finder) e
 	}
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err
+	}
+	if c.Hub != "" {
+		return failed(exitUnreachable, "", "stdio: %w", err)
 	}
 	return failed(exitUnreachable, "Run `stoa serve` with the same flags to see what is wrong, or use --local.", "stdio: %w", err)
 }

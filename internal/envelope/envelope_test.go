@@ -49,7 +49,7 @@ func TestThereAndBack(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	want := `{"success":false,"data":{"near":["y"]},"message":"Use one of the names that are listed.","error":"x: no such value","code":"BAD_REFERENCE"}`
+	want := `{"success":false,"data":{"near":["y"]},"message":"Correct the reference; context_list shows what is kept, and context_get a value.","error":"x: no such value","code":"BAD_REFERENCE"}`
 	if diff := cmp.Diff(want, string(Bad(fault.New(fault.BadReference, "x", "no such value").With("near", []string{"y"})).JSON())); diff != "" {
 		t.Error(diff)
 	}

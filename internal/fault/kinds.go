@@ -70,7 +70,7 @@ var table = []Info{
 	{Unauthorized, "unauthorized", -31011, -31011, 401, 0, false, false, "No valid token came with the request.", "Send Authorization: Bearer with a token from `stoa token create`."},
 	{ForeignOrigin, "foreign_origin", -31012, -31012, 403, 0, false, false, "The Host or Origin header names another site.", "Call the hub by its own address, or add the origin to auth.origins."},
 	{InvalidArguments, "invalid_arguments", -32602, -32602, 200, 400, false, true, "The arguments do not match the tool's input schema.", "Repair every fault that is listed and call again."},
-	{BadReference, "bad_reference", -32602, -32602, 200, 400, false, true, "A reference names a value or path that does not exist.", "Use one of the names that are listed."},
+	{BadReference, "bad_reference", -32602, -32602, 200, 400, false, true, "A reference names a value or path that does not exist.", "Correct the reference; context_list shows what is kept, and context_get a value."},
 	{SessionRequired, "session_required", -32602, -32602, 200, 400, false, true, "The tool keeps state and the request is bound to no session.", "Name a session."},
 	{Denied, "denied", -31010, -31010, 200, 403, false, true, "The caller's token or the policy does not allow this.", "Ask for a token with that scope."},
 	{ApprovalRequired, "approval_required", -32602, -32602, 200, 400, false, true, "A person has to allow this call first.", "Wait for the approval, then call again."},

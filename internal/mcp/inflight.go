@@ -94,15 +94,38 @@ func parseID(raw []byte) (int64, bool) {
 // owner finds the request that a message without a name for it belongs to. A
 // server that is shared by several clients must not mix them up, so this is
 // the only pending request that fits, or, if they all are the same by same, the
-// oldest of them.
+// oldest of them. Requests that wait for their client are only considered if no
+// other fits; see pending.waiting.
 func (f *inflight) owner(fits func(*pending) bool, same func(p, q *pending) bool) *pending {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found *pending
+	var running, waiting []*pending
+	now := time.Now()
 	for _, p := range f.m {
-		if !fits(p) {
-			continue
+		switch {
+		case !fits(p):
+		case p.waiting(now):
+			waiting = append(waiting, p)
+		default:
+			running = append(running, p)
 		}
+	}
+	if len(running) == 0 {
+		running = waiting
+	}
+	found := oldest(running, same)
+	for _, g := range f.ghosts {
+		if found != nil && now.Before(g.until) && fits(g.p) && !same(g.p, found) {
+			return nil
+		}
+	}
+	return found
+}
+
+// oldest returns the first of requests that are all the same; nil if they are
+// not, or if there is none.
+func oldest(all []*pending, same func(p, q *pending) bool) (found *pending) {
+	for _, p := range all {
 		switch {
 		case found == nil:
 			found = p
@@ -110,11 +133,6 @@ func (f *inflight) owner(fits func(*pending) bool, same func(p, q *pending) bool
 			return nil
 		case p.id < found.id:
 			found = p
-		}
-	}
-	for _, g := range f.ghosts {
-		if found != nil && time.Now().Before(g.until) && fits(g.p) && !same(g.p, found) {
-			return nil
 		}
 	}
 	return found
@@ -267,8 +285,10 @@ func (f *inflight) request(m *wire.Message, on *pending, reply func(id []byte, r
 		on.sentTo(id)
 	}
 	registered := make(chan struct{})
+	on.asks()
 	cancel, ok := on.spawn(func(ctx context.Context) {
 		resp, err := f.put(ctx, on, what, method, params)
+		on.answered()
 		<-registered
 		f.mu.Lock()
 		delete(f.asks, string(id))

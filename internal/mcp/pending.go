@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -25,7 +26,9 @@ type pending struct {
 	events []event
 	bytes  int
 	ready  chan struct{}
-	visits [][]byte // elicitationIds, raw, of the addresses that its user was sent to
+	visits [][]byte  // elicitationIds, raw, of the addresses that its user was sent to
+	open   int       // questions of the server that its client has not answered
+	asked  time.Time // when the last of them came
 }
 
 // event is something that happened to a pending request, in order.
@@ -104,6 +107,32 @@ func (p *pending) end() {
 	p.wg.Wait()
 	p.telling.Lock() // what is being told now is the last
 	defer p.telling.Unlock()
+}
+
+// asks notes that the server asks the client something during this request, and
+// answered that one of its questions is settled.
+func (p *pending) asks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open++
+	p.asked = time.Now()
+}
+
+func (p *pending) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+}
+
+// waiting reports whether the server waits for the client and has asked nothing
+// more for a while. What the server says then hardly belongs to this request: it
+// asks what it has to ask at once, and goes on when it is answered. A client may
+// be long about its answer, or be gone for good, and must not keep the others
+// from being asked.
+func (p *pending) waiting(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > 0 && now.Sub(p.asked) > haunt
 }
 
 // note hands a notification of the request to the client, if it wants it.

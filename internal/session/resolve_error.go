@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,10 +57,6 @@ func (r *resolver) badReferences() error {
 	e := (&fault.Error{Kind: fault.BadReference, Msg: text.String()}).With("faults", faults)
 	if len(r.bad) == 1 {
 		e.Hint = r.bad[0].err.Hint
-	}
-	listed := slices.ContainsFunc(faults, func(f ReferenceFault) bool { return len(f.Allowed) > 0 })
-	if e.Hint == "" && !listed {
-		e.Hint = "Correct the reference; context_list shows what is kept, and context_get a value."
 	}
 	if n := faults[0].Length; len(r.bad) == 1 && e.Hint == "" && n != nil {
 		e.Hint = "The elements of an array are counted from 0; this one has " + count(*n, "element") + "."

@@ -389,3 +389,34 @@ func TestResolveOdd(t *testing.T) {
 		}
 	}
 }
+
+// Who names no value that exists reads in the sentence which do, however many
+// references are wrong.
+func TestUnknownNamesTellsWhichThereAre(t *testing.T) {
+	st := &state{values: map[string]*item{}}
+	look := func(args string) *fault.Error {
+		_, _, err := Resolve([]byte(args), 1<<20, func(r Reference) ([]byte, error) { return nil, st.unknown(r.Name) })
+		return fault.Of(err)
+	}
+	for n := range 3 {
+		st.values[fmt.Sprint("rep", n)] = &item{}
+	}
+	one, two := look(`{"k":"@nosuch"}`), look(`{"a":"@nosuch","b":"@rap1"}`)
+	if want := `@nosuch: the session holds no value "nosuch"; it holds rep0, rep1, rep2`; one.Text() != want {
+		t.Errorf("got %s", one.Text())
+	}
+	if n := strings.Count(two.Text(), "it holds rep0, rep1, rep2"); n != 2 {
+		t.Errorf("two: got %s", two.Text())
+	}
+	for n := range 30 {
+		st.values[fmt.Sprintf("v%02d", n)] = &item{}
+	}
+	if text := look(`{"k":"@nosuch"}`).Text(); !strings.HasSuffix(text, ", v16 and 13 more") {
+		t.Errorf("many: got %s", text)
+	}
+	for _, e := range []*fault.Error{one, two} {
+		if strings.Contains(e.Advice(), "listed") {
+			t.Errorf("the hint promises a list: %s", e.Advice())
+		}
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -175,13 +177,14 @@ func (s *Session) Version(name string, version int, entry uint64) (Value, error)
 
 const shownNames = 20
 
+// unknown is the fault for a name that no value has. The names that there are
+// belong in the sentence itself: people and models read that, not the data.
 func (s *state) unknown(name string) error {
-	var names []string
-	for n := range s.values {
-		names = append(names, n)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(s.values))
 	f := fault.New(fault.BadReference, "", "the session holds no value %q", name)
+	if len(names) > 0 {
+		f.Msg += "; it holds " + someNames(names)
+	}
 	switch near := spell.Near(name, names, 3); {
 	case len(names) == 0:
 		f.Hint = "The session holds nothing yet: store a value with context_add or saveAs. A text that begins with @ is written @@."
@@ -189,9 +192,18 @@ func (s *state) unknown(name string) error {
 		f.Hint = "Did you mean @" + strings.Join(near, " or @") + "? A text that begins with @ is written @@."
 		f.With("close", near)
 	default:
-		f.Hint = "Use one of the names that are listed. A text that begins with @ is written @@."
+		f.Hint = "Use the name of a value that it holds. A text that begins with @ is written @@."
 	}
 	return f.With("allowed", names[:min(len(names), shownNames)]).With("count", len(names))
+}
+
+// someNames is "a, b and 3 more".
+func someNames(names []string) string {
+	text := strings.Join(names[:min(len(names), shownNames)], ", ")
+	if more := len(names) - shownNames; more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
 }
 
 // Values returns the current versions of the values whose names match a glob,
