@@ -145,6 +145,10 @@ func (t *turn) look(j *job) {
 	tool, near := t.tools.find(j.Name)
 	if tool == nil {
 		j.refusal = fmt.Sprintf("There is no tool %q.", j.Name)
+		if why := t.whyMissing(j.Name); why != "" {
+			j.refusal = fmt.Sprintf("The tool %q cannot be called now. %s", j.Name, why)
+			return
+		}
 		if len(near) > 0 {
 			j.refusal += " Did you mean " + strings.Join(near, " or ") + "?"
 		} else if len(t.tools.tools) == 0 {
@@ -153,6 +157,14 @@ func (t *turn) look(j *job) {
 		return
 	}
 	j.tool = tool
+}
+
+// whyMissing says why a tool is not listed, if that is known.
+func (t *turn) whyMissing(name string) string {
+	if t.e.opts.Missing == nil {
+		return ""
+	}
+	return strings.TrimSpace(t.e.opts.Missing(t.by.Principal(), name))
 }
 
 // together makes calls at once.

@@ -52,6 +52,9 @@ type Options struct {
 	// Find returns the upstream of an exposed tool and its name across
 	// upstreams; nil: the exposed name tells.
 	Find func(tool string) (upstream, ref string, ok bool)
+	// Missing returns why a tool that a model named is not listed, "" if nothing
+	// is known of it; nil: nobody knows.
+	Missing func(who *auth.Principal, tool string) string
 	// Instructions returns what an upstream says of itself, "" for nothing; nil:
 	// nobody knows.
 	Instructions func(upstream string) string

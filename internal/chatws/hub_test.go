@@ -281,3 +281,21 @@ func TestDegradedHub(t *testing.T) {
 		t.Error(f.raw)
 	}
 }
+
+// The owner hears in the chat why a program ended.
+func TestDegradedByItsProgram(t *testing.T) {
+	h := hubtest.New(t, hubtest.Config(func(c *config.Config) {
+		srv := config.DefaultServer()
+		srv.Name, srv.Title, srv.Transport, srv.Command = "gone", "gone", config.Stdio, "sh"
+		srv.Args = []string{"-c", `echo "Error: GONE_TOKEN is required" >&2; exit 1`}
+		c.Servers = append(c.Servers, srv)
+	}))
+	await.Until(t, "the server has failed", func() bool {
+		_, b := h.Get("/api/v1/servers")
+		return strings.Contains(string(b), `"state":"error"`)
+	})
+	s := dial(t, h, "")
+	if _, f := s.until("status"); !strings.Contains(f.Payload.Message, "gone: the program ended: exit status 1: Error: GONE_TOKEN is required.") {
+		t.Error(f.raw)
+	}
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,9 +62,12 @@ func (c *callCmd) Run(ctx context.Context, s std) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("no answer within %v", c.Timeout))
 		defer cancel()
 	}
+	fail := func(err error) error {
+		return doing("call", c.Name, hub.explained(ctx, cmp.Or(c.Agent, c.server()), err))
+	}
 	o, err := c.outgoing(ctx, s, face)
 	if err != nil {
-		return doing("call", c.Name, err)
+		return fail(err)
 	}
 	line := newProgressLine(s)
 	o.Stream = line
@@ -72,7 +76,7 @@ func (c *callCmd) Run(ctx context.Context, s std) error {
 	result, err := face.asked(ctx, o, q)
 	line.clear()
 	if err != nil {
-		return doing("call", c.Name, q.settled(err))
+		return fail(q.settled(err))
 	}
 	err = c.show(s, result)
 	if no := q.settled(err); no != err {

@@ -80,6 +80,9 @@ func (c *doctorCmd) Run(ctx context.Context, s std) error {
 	if c.Name != "" {
 		list.Servers = slices.DeleteFunc(list.Servers, func(st upstream.Status) bool { return st.Name != c.Name })
 		if len(list.Servers) == 0 {
+			if err := hub.disabled(ctx, c.Name); err != nil {
+				return fmt.Errorf("examine the servers: %w", err)
+			}
 			return failed(exitUsage, "Run stoa servers to see their names.", "examine the servers: there is no server %q", c.Name)
 		}
 	}
@@ -205,15 +208,12 @@ func (d *diagnosis) condition(st upstream.Status, asked error) {
 		if st.Error != "" && !strings.Contains(text, st.Error) {
 			text += " (" + st.Error + ")"
 		}
-		d.find(isError, remedy(st, asked), "%s", text)
-		if n := len(st.Stderr); n > 0 {
+		d.find(isError, remedy(st, asked), "%s", withCause(text, st.Cause))
+		if n := len(st.Stderr); n > 0 && st.Cause == "" {
 			d.find(isNote, "", "its last words on stderr: %s", strings.Join(st.Stderr[max(0, n-3):], " / "))
 		}
 	case st.State.Down():
-		d.find(isError, remedy(st, nil), "%s", st.Error)
-		if st.Cause != "" {
-			d.find(isNote, "", "it said: %s", st.Cause)
-		}
+		d.find(isError, remedy(st, nil), "%s", withCause(st.Error, st.Cause))
 	case st.Stale:
 		d.find(isWarning, "Run stoa servers to see whether it comes back.", "what it offers is what it said before the connection was lost")
 	}

@@ -13,12 +13,17 @@ type source struct {
 	strict    bool   // has `stoa: 1`
 	rank      int
 	env       environ // the variables that its strings see
+	// doubles are the keys that are there twice, where each server answers for
+	// its own; see decoder.doubled.
+	tolerant bool
+	doubles  Problems
 }
 
 // report collects what is to be said of all files.
 type report struct {
 	problems Problems
 	notes    []Note
+	misnamed []Server // what is wrong with them is known, and no other server can have their name
 }
 
 func (r *report) problem(p Problem) {

@@ -26,8 +26,8 @@ type Options struct {
 	TLSCert  string                      // --tls-cert; wins over everything
 	TLSKey   string                      // --tls-key; wins over everything
 	// Tolerant leaves what is wrong with one server in that server, as
-	// Server.Wrong: it is no problem of the others. One that cannot even be
-	// named is left out, with a note.
+	// Server.Wrong: it is no problem of the others. One whose name it cannot
+	// have gets another.
 	Tolerant bool
 }
 
@@ -105,11 +105,12 @@ func (l *loader) files(c *Config) {
 		}
 		beside := readEnvFile(filepath.Join(filepath.Dir(path), ".env"), true, &l.report, rank)
 		l.env = l.env.with(beside)
-		src := &source{name: path, workspace: workspace(path), rank: rank, env: shared.with(beside)}
+		src := &source{name: path, workspace: workspace(path), rank: rank, env: shared.with(beside), tolerant: l.Tolerant}
+		d := decoder{report: &l.report, src: src, trace: c.trace, tolerant: l.Tolerant}
 		if n := parse(src, data, &l.report); n != nil {
-			d := decoder{report: &l.report, src: src, trace: c.trace, tolerant: l.Tolerant}
 			d.decode(n, c)
 		}
+		d.doubled("") // those of no server
 	}
 }
 
@@ -198,6 +199,31 @@ func (l *loader) settle(c *Config) {
 		}
 		l.report.problem(bad)
 	})
+	l.nameMisnamed(c)
+}
+
+// nameMisnamed gives servers that cannot have their own name one under which
+// people see what is wrong. Only now is it known which are free.
+func (l *loader) nameMisnamed(c *Config) {
+	for _, s := range l.misnamed {
+		s.Name = freeName(c, s.Name)
+		c.Servers = append(c.Servers, s)
+	}
+	slices.SortFunc(c.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// freeName is a name like the one that is taken or reserved.
+func freeName(c *Config, taken string) string {
+	base := cmp.Or(taken, "server")
+	if Reserved(base) {
+		base += "-server"
+	}
+	name := base
+	for i := 2; Reserved(name) || c.Server(name) != nil || c.Agent(name) != nil; i++ {
+		end := "-" + strconv.Itoa(i)
+		name = strings.TrimRight(base[:min(len(base), maxName-len(end))], "-") + end
+	}
+	return name
 }
 
 func known(t *trace, path string) bool {

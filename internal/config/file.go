@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -42,7 +43,12 @@ func parseAs(src *source, data []byte, r *report, begin string) *node {
 		return nil
 	}
 	dup := func(m member, first position, ptr string) {
-		d.problem(m.at, ptr, "keep one of them", "the key %q is there twice, first in line %d", m.name, first.line)
+		p := Problem{src.name, m.at.line, m.at.column, ptr, fmt.Sprintf("the key %q is there twice, first in line %d", m.name, first.line), "keep one of them", src.rank}
+		if src.tolerant {
+			src.doubles = append(src.doubles, p)
+			return
+		}
+		r.problem(p)
 	}
 	read := parseJSONC
 	if isYAML(src.name, data) {
@@ -87,6 +93,18 @@ func (d *decoder) decode(n *node, c *Config) {
 		return
 	}
 	d.foreign(n, c)
+}
+
+// doubled complains of the keys at and below ptr that are there twice, unless
+// that was done before.
+func (d *decoder) doubled(ptr string) {
+	d.src.doubles = slices.DeleteFunc(d.src.doubles, func(p Problem) bool {
+		here := p.Pointer == ptr || strings.HasPrefix(p.Pointer, ptr+"/")
+		if here {
+			d.report.problem(p)
+		}
+		return here
+	})
 }
 
 // foreign reads the server map of another host's file and leaves the rest.

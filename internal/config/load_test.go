@@ -331,3 +331,59 @@ func TestServerProblemsTogether(t *testing.T) {
 		}
 	}
 }
+
+// What one server has wrong is told of that server; the others are there.
+func TestTolerantOfOneServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stoa.yaml")
+	const text = `stoa: 1
+servers:
+  good: {command: cat}
+  double: {command: python3, command: cat}
+  twice: {command: cat}
+  twice: {command: cat}
+  empty:
+  context: {command: cat}
+  PY: {command: cat}
+  py: {command: cat}
+  py-2: {command: cat}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Files: []string{file}, Dir: t.TempDir(), Data: t.TempDir(), Env: func(string) (string, bool) { return "", false }}
+	wrong := map[string]string{
+		"double":         `the key "command" is there twice, first in line 4`,
+		"twice":          `the key "twice" is there twice, first in line 5`,
+		"empty":          `the server "empty" has neither command nor url`,
+		"context-server": `the server name "context" is reserved`,
+		"py-3":           `the server names "py" and "PY"`,
+	}
+	_, _, err := Load(o)
+	for _, want := range wrong {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a check does not say %q: %v", want, err)
+		}
+	}
+	o.Tolerant = true
+	c, _, err := Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range c.Servers {
+		names = append(names, s.Name)
+		if want := wrong[s.Name]; want == "" != (s.Wrong == nil) || !strings.Contains(s.Wrong.Error(), want) {
+			t.Errorf("%s: %v, want %q", s.Name, s.Wrong, want)
+		}
+	}
+	if got := strings.Join(names, " "); got != "context-server double empty good py py-2 py-3 twice" {
+		t.Errorf("servers: %s", got)
+	}
+	// A key of the hub itself is nobody else's.
+	if err := os.WriteFile(file, []byte(text+"autoDiscover: true\nautoDiscover: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(o); err == nil || !strings.Contains(err.Error(), `"autoDiscover" is there twice`) || strings.Contains(err.Error(), "command") {
+		t.Errorf("a key that is no server's: %v", err)
+	}
+}

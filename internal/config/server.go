@@ -89,10 +89,11 @@ func (d *decoder) servers(n *node, c *Config, ids bool) {
 	switch n.kind {
 	case object:
 		for _, m := range n.members {
-			if m.value.kind == null {
-				continue
-			}
 			title, one := m.name, m.value
+			if one.kind == null { // nothing was written below the name, and somebody waits for the server
+				empty := *one
+				empty.kind, one = object, &empty
+			}
 			if id := m.value.get("id"); ids && id != nil {
 				title, one = d.byID(m, id)
 			}
@@ -141,14 +142,20 @@ func (n *node) without(names ...string) *node {
 // server reads one server; named is the node whose place its name has.
 func (d *decoder) server(title string, n, named *node, c *Config) {
 	before := len(d.problems)
+	d.doubled(n.ptr)
 	s, usable := d.readServer(title, n, named, c)
 	if found := d.problems[before:]; d.tolerant && len(found) > 0 {
-		if !usable {
+		if s.Enabled {
+			s.Wrong = slices.Clone(found)
+		}
+		switch {
+		case usable:
+		case s.Enabled && len(c.Servers)+len(d.misnamed) < maxServers:
+			d.misnamed = append(d.misnamed, s)
+		default:
 			for _, p := range found {
 				d.notes = append(d.notes, Note{p.File, p.Line, p.Column, p.Pointer, "the server is left out: " + p.Text, p.Hint})
 			}
-		} else if s.Enabled {
-			s.Wrong = slices.Clone(found)
 		}
 		d.problems = d.problems[:before]
 	}

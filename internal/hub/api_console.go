@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -48,7 +49,24 @@ func (h *Hub) serverOf(r *http.Request, who *auth.Principal) (*upstream.Upstream
 		}
 		names = append(names, u.Name())
 	}
+	if who.Scopes.Allows(name) {
+		if err := h.switchedOff(name); err != nil {
+			return nil, err
+		}
+	}
 	return nil, missing(fault.UnknownAgent, "server", name, names)
+}
+
+// switchedOff is the answer to who names a server that the config has disabled;
+// nil if it has not.
+func (h *Hub) switchedOff(name string) error {
+	s := h.config().Server(name)
+	if s == nil || s.Enabled {
+		return nil
+	}
+	f := fault.New(fault.InvalidRequest, name, "the server is disabled in the config (enabled: false)")
+	f.Hint = "Remove enabled: false, or disabled: true, from the server in the config."
+	return f
 }
 
 // showServer tells all there is to know of one server.
@@ -79,6 +97,9 @@ func (h *Hub) showServer(w http.ResponseWriter, r *http.Request, who *auth.Princ
 func (h *Hub) shownTo(who *auth.Principal, s upstream.Status) upstream.Status {
 	s.Error = h.logs.Hidden(s.Error)
 	if !who.Has(auth.RightLogs) {
+		if s.Cause != "" {
+			s.Hint = cmp.Or(s.Hint, "Ask the hub's owner, who sees what the program wrote.")
+		}
 		s.Stderr, s.Cause = nil, ""
 		return s
 	}

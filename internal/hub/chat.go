@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (h *Hub) openChat(Options) (err error) {
 	c.engine, err = chat.Open(ctx, h.state.store, chat.Options{
 		Face:   func(session string) call.Face { return h.gateway.Stateful(session) },
 		Models: h.chatModel, Desk: h.desk, Sessions: h.state.sessions, Attach: c.files.Attach, Principal: h.principal,
-		Find: h.findTool, Instructions: h.instructions, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
+		Find: h.findTool, Missing: h.whyMissing, Instructions: h.instructions, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
 	}, chatSettings(h.cfg, h.models.Load()))
 	if err != nil {
 		return err
@@ -148,10 +149,30 @@ func (h *Hub) instructions(server string) string {
 func (h *Hub) degraded(who *auth.Principal) (down []chatws.Degraded) {
 	for _, s := range h.listed(who) {
 		if s.State.Down() {
-			down = append(down, chatws.Degraded{Name: s.Name, Reason: strings.TrimSpace(s.Error + ". " + s.Hint)})
+			why := strings.TrimPrefix(s.Error, s.Name+": ") // people are told the name before it
+			if s.Cause != "" {
+				why += ": " + s.Cause
+			}
+			down = append(down, chatws.Degraded{Name: s.Name, Reason: strings.TrimSpace(why + ". " + s.Hint)})
 		}
 	}
 	return down
+}
+
+// whyMissing says why nothing is known of a tool: the server that its name begins
+// with is down. It is "" if that is not why. What the server's program wrote is
+// not told: the answer goes to the provider of a model.
+func (h *Hub) whyMissing(who *auth.Principal, tool string) string {
+	name, _, ok := strings.Cut(tool, "__")
+	if !ok {
+		return ""
+	}
+	for _, s := range h.listed(who) {
+		if s.Name == name && s.State.Down() {
+			return fmt.Sprintf("The server %s is down: %s. %s", name, strings.TrimPrefix(s.Error, name+": "), s.Hint)
+		}
+	}
+	return ""
 }
 
 // chatSettings is what a config says of conversations.

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -26,12 +27,19 @@ const (
 	Unset          Cause = "unset" // a key or a name is missing: nobody was asked
 )
 
-// causes holds what people are told of each cause, what they can do, and
-// whether the same request may succeed later.
-var causes = map[Cause]struct {
+// words are what people are told of a cause, what they can do, and whether the
+// same request may succeed later.
+type words struct {
 	text, hint string
 	again      bool
-}{
+}
+
+// forbidden are the words for HTTP 403: the key may be known, and the model, the
+// region or the account be what is not allowed.
+var forbidden = words{"the provider does not allow the request", "check what the key and its account may use", false}
+
+// causes holds the words for each cause.
+var causes = map[Cause]words{
 	RateLimited:    {"the provider takes no more requests for now", "wait, or use another model", true},
 	Quota:          {"the allowance of this key is used up", "see the plan and billing of the key's account, or use another key", false},
 	Auth:           {"the provider does not accept the key", "check the key and what it may be used for", false},
@@ -67,7 +75,11 @@ func (e *Error) Error() string {
 	if e.Model != "" {
 		b.WriteString(" " + e.Model)
 	}
-	b.WriteString(": " + causes[e.Cause].text)
+	what := causes[e.Cause]
+	if e.Cause == Auth && e.Status == http.StatusForbidden {
+		what = forbidden
+	}
+	b.WriteString(": " + what.text)
 	if e.Status != 0 {
 		fmt.Fprintf(&b, " (HTTP %d)", e.Status)
 	}
@@ -80,7 +92,7 @@ func (e *Error) Error() string {
 	if e.Wait > 0 {
 		fmt.Fprintf(&b, "; it asks to wait %s", e.Wait.Round(time.Millisecond))
 	}
-	if h := causes[e.Cause].hint; h != "" {
+	if h := what.hint; h != "" {
 		b.WriteString("; " + h)
 	}
 	return b.String()

@@ -1,12 +1,14 @@
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
@@ -43,6 +45,7 @@ var signs = []sign{
 	{regexp.MustCompile(`^npm (?:error|ERR!) (?:404|notarget)\s+('[^']+' is not in this registry|.* is not in the npm registry|The requested resource '[^']+' could not be found|No matching version found for \S+)`), "Correct the package's name or version in args."},
 	{regexp.MustCompile(`^npm (?:error|ERR!) (could not determine executable to run)`), "The package has no program of its own name: use npx -y -p PACKAGE PROGRAM."},
 	{regexp.MustCompile(`^npm (?:error|ERR!) (?:network )?(?:request to \S+ failed, reason: )?(.*(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ECONNRESET).*)`), "Check the network, or the proxy in npm's settings; inheritEnv passes HTTPS_PROXY on."},
+	{regexp.MustCompile(`^npm (?:error|ERR!) (Your cache folder contains root-owned files)`), "Give npm's cache folder to the hub's user, or set npm_config_cache in env to a folder that it may write to."},
 	{regexp.MustCompile(`^npm (?:error|ERR!) (.*(?:EACCES|EPERM|ENOSPC).*)`), "See npm's message; its cache, or the disk, cannot be written to."},
 	{regexp.MustCompile(`(Because .* was not found in the package registry)`), "Correct the package's name in args."},
 	{regexp.MustCompile(`(Because there is no version of \S+)`), "Correct the package's version in args."},
@@ -56,13 +59,19 @@ var signs = []sign{
 	{regexp.MustCompile(`^Error: (Cannot find module .*)`), "Correct the path in args, or install what is missing beside the program."},
 	{regexp.MustCompile(`^(.*SyntaxError: .*)`), "The program needs another version of its language, or is broken."},
 	{regexp.MustCompile(`^(\S*env: .*: No such file or directory)`), "Install the program; the hub's PATH may differ from your shell's."},
+	// After these come the goroutines, whose functions may be called Error.
+	{regexp.MustCompile(`^(panic: .*|fatal error: .*)`), ""},
 }
+
+// chain is between two exceptions of Python, the first of which led to the
+// second.
+const chain = "The above exception was the direct cause of the following exception:"
 
 // telling are lines that say why a program of any kind ended.
 var telling = regexp.MustCompile(`(?i)\b(error|failed|fatal|cannot|can't|could not|unable|not found|denied|invalid|missing|required|no such|panic|exception)\b`)
 
 // empty are lines that say nothing, although they are often the last.
-var empty = regexp.MustCompile(`^\s*$|^npm (error|ERR!)\s*(A complete log|code |errno |path |syscall |Log files|$)|^\s*at |^Node\.js v|^\s*[{}\]]|^Traceback|^\s*File "|^\s*\^+\s*$|^node:internal|A complete log of this run|^Usage:`)
+var empty = regexp.MustCompile(`^\s*$|^npm (error|ERR!)\s*(A complete log|code |errno |path |syscall |Log files|$)|^\s*at |^Node\.js v|^\s*[{}\])]+[,;]?\s*$|^Traceback|^\s*File "|^\s*\^+\s*$|^node:internal|A complete log of this run|^Usage:`)
 
 // causeIn finds the line that tells why a program ended, and what to do about it.
 func causeIn(lines []string) (said, hint string) {
@@ -79,20 +88,40 @@ func causeIn(lines []string) (said, hint string) {
 			}
 		}
 	}
+	said = lastTelling(lines)
+	if root := rootOf(lines); root != "" && root != said {
+		said += ", caused by " + root
+	}
+	return said, ""
+}
+
+// lastTelling is the last line that says why a program ended; where none does,
+// the last that says anything.
+func lastTelling(lines []string) string {
 	last := ""
-	for i := len(lines) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(lines[i])
-		if empty.MatchString(lines[i]) {
+	for _, line := range slices.Backward(lines) {
+		if empty.MatchString(line) {
 			continue
 		}
+		line = strings.TrimSpace(line)
 		if telling.MatchString(line) {
-			return line, ""
+			return line
 		}
-		if last == "" {
-			last = line
+		last = cmp.Or(last, line)
+	}
+	return last
+}
+
+// rootOf is the exception of Python from which the last was raised; "" if there
+// is none.
+func rootOf(lines []string) string {
+	i := slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) == chain })
+	for ; i > 0; i-- {
+		if line := strings.TrimSpace(lines[i-1]); line != "" {
+			return line
 		}
 	}
-	return last, ""
+	return ""
 }
 
 // endedBy says how a program ended.

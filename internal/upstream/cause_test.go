@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -62,12 +64,69 @@ Error: None of the specified directories are accessible
     at main (index.js:1:1)
 
 Node.js v20.20.2`, "Error: None of the specified directories are accessible", ""},
+		"npm, a cache of root's": {`npm error code EACCES
+npm error syscall mkdir
+npm error path /root/.npm/_cacache
+npm error errno EACCES
+npm error Your cache folder contains root-owned files, due to a bug in
+npm error previous versions of npm which has since been addressed.
+npm error To permanently fix this problem, please run:
+npm error   sudo chown -R 1000:1000 "/root/.npm"`, "Your cache folder contains root-owned files", "npm's cache folder"},
+		"go, a panic": {`2026/01/01 10:00:00 loaded config
+panic: runtime error: index out of range [3] with length 2
+
+goroutine 1 [running]:
+example.com/x/errors.(*T).Error(...)
+	/src/errors/t.go:4
+main.main()
+	/src/main.go:10 +0x1d
+exit status 2`, "panic: runtime error: index out of range [3] with length 2", ""},
+		"node, a throw": {`booting
+[eval]:1
+setTimeout(()=>{throw new Error("ECONNREFUSED to postgres at 10.0.0.1:5432")},100)
+                ^
+
+Error: ECONNREFUSED to postgres at 10.0.0.1:5432
+    at Timeout._onTimeout ([eval]:1:50)
+    at process.processTimers (node:internal/timers:519:7)
+
+Node.js v20.20.2`, "Error: ECONNREFUSED to postgres at 10.0.0.1:5432", ""},
+		"python, an exception raised from another": {`Traceback (most recent call last):
+  File "<string>", line 3, in <module>
+    open("/nope/x")
+FileNotFoundError: [Errno 2] No such file or directory: '/nope/x'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "<string>", line 5, in <module>
+RuntimeError: could not load configuration`,
+			"RuntimeError: could not load configuration, caused by FileNotFoundError: [Errno 2] No such file or directory: '/nope/x'", ""},
+		"a log of JSON": {`{"level":30,"msg":"starting"}
+{"level":60,"err":{"message":"cannot open db /var/db"},"msg":"fatal"}`, `{"level":60,"err":{"message":"cannot open db /var/db"},"msg":"fatal"}`, ""},
 		"no word of error": {"booting\ngoodbye\n\n", "goodbye", ""},
 		"nothing":          {"", "", ""},
 	} {
 		said, hint := causeIn(strings.Split(tc.printed, "\n"))
 		if said != tc.said || !strings.Contains(hint, tc.hint) || tc.hint == "" && hint != "" {
 			t.Errorf("%s: said %q, hint %q", name, said, hint)
+		}
+	}
+}
+
+// A folder that is not there is told from a program that is not there.
+func TestWrongFolderOfAProgram(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{
+		file + ".gone": "up: cannot start sh: there is no folder " + file + ".gone",
+		file:           "up: cannot start sh: " + file + " is no folder",
+	} {
+		_, err := startProcess(&Options{Name: "up", Command: "sh", Dir: dir}, &tail{})
+		if err == nil || err.Error() != want || !misconfigured(err) || Advice(err) != "Make the folder, or correct cwd in the config." {
+			t.Errorf("%s: %v, misconfigured %v: %s", dir, err, misconfigured(err), Advice(err))
 		}
 	}
 }

@@ -2,14 +2,18 @@ package upstream
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
 )
 
 // A process is a server on stdio, in a process group of its own.
@@ -28,6 +32,9 @@ const (
 )
 
 func startProcess(o *Options, tail *tail) (*process, error) {
+	if err := checkDir(o); err != nil {
+		return nil, err
+	}
 	cmd := exec.Command(o.Command, o.Args...)
 	cmd.Env = o.Env
 	cmd.Dir = o.Dir
@@ -56,6 +63,29 @@ func startProcess(o *Options, tail *tail) (*process, error) {
 	}()
 	go p.wait(childErr, noise)
 	return p, nil
+}
+
+// checkDir looks at the folder that the program is to run in. The system's own
+// error for it is that of a missing program.
+func checkDir(o *Options) error {
+	if o.Dir == "" {
+		return nil
+	}
+	wrong := func(format string) error {
+		f := fault.New(fault.Misconfigured, o.Name, "cannot start %s: "+format, o.Command, o.Dir)
+		f.Hint = "Make the folder, or correct cwd in the config."
+		return f
+	}
+	info, err := os.Stat(o.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return wrong("there is no folder %s")
+	case err != nil: // starting it says why
+		return nil
+	case !info.IsDir():
+		return wrong("%s is no folder")
+	}
+	return nil
 }
 
 // pipes returns the child's stdin and stdout, our end of stderr and the

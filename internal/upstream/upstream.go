@@ -277,6 +277,9 @@ func (u *Upstream) unreachable(cause error) *fault.Error {
 	}
 	f := fault.New(kind, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
 	f.Hint = Advice(cause)
+	if _, ended := errors.AsType[*Ended](cause); ended && f.Hint == "" {
+		f.Hint = "The hub's owner sees what the program wrote last: `stoa servers --stderr`."
+	}
 	return u.discreet(f)
 }
 

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,26 @@ func TestByStatus(t *testing.T) {
 	for status, want := range map[int]llm.Cause{400: llm.BadRequest, 401: llm.Auth, 402: llm.Quota, 403: llm.Auth, 404: llm.NotFound, 408: llm.TimedOut, 413: llm.ContextTooLong, 422: llm.BadRequest, 429: llm.RateLimited, 500: llm.Overloaded, 503: llm.Overloaded, 529: llm.Overloaded} {
 		if got := Failed(status, "words").Cause; got != want {
 			t.Errorf("%d: %s, want %s", status, got, want)
+		}
+	}
+}
+
+// What a provider says of a request that it does not allow is told, without what
+// it quotes of the key.
+func TestRefusalOfAKey(t *testing.T) {
+	c := New("p", llm.Options{APIKey: secret.New("proj-4uKsbNqQv7Zr0a1b2c3d")})
+	for _, tc := range []struct {
+		status     int
+		said, want string
+	}{
+		{401, "Incorrect API key provided: proj-4uK*************2c3d.", "p: the provider does not accept the key (HTTP 401): Incorrect API key provided: •••.; check"},
+		{401, "no key proj-4uKsbNqQ… here, it ends in 2c3d", "p: the provider does not accept the key (HTTP 401): no key •••… here, it ends in •••; check"},
+		{403, "Country, region, or territory not supported", "p: the provider does not allow the request (HTTP 403): Country, region, or territory not supported; check"},
+	} {
+		e := Failed(tc.status, tc.said)
+		e.Provider, e.Status, e.Detail = "p", tc.status, c.clean(e.Detail)
+		if got := e.Error(); e.Cause != llm.Auth || !strings.HasPrefix(got, tc.want) {
+			t.Errorf("%s", got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,13 +18,35 @@ const maxDetail = 500
 func (c *Client) clean(s string) string {
 	if key := c.o.APIKey.Reveal(); key != "" {
 		s = strings.ReplaceAll(s, key, secret.Dots)
+		s = word.ReplaceAllStringFunc(s, func(w string) string { return withoutPart(w, key) })
 	}
-	s = secret.Redact(s)
+	s = secret.Redact(masked.ReplaceAllString(s, secret.Dots))
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd")
 	if len(s) > maxDetail {
 		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
 	}
 	return s
+}
+
+// Those who refuse a key often quote it in part: "sk-ab***wxyz", "…wxyz".
+var (
+	masked = regexp.MustCompile(`[\w-]*(?:\*{2,}|•{2,}|[xX]{4,})[\w*•-]*`)
+	word   = regexp.MustCompile(`[\w-]{4,}`)
+)
+
+// withoutPart is a word of a message, or dots if it is how a key begins or ends,
+// or holds more of it than chance explains.
+func withoutPart(w, key string) string {
+	const telling = 8
+	if len(key) >= telling && (strings.HasPrefix(key, w) || strings.HasSuffix(key, w)) {
+		return secret.Dots
+	}
+	for i := 0; i+telling <= len(key); i++ {
+		if strings.Contains(w, key[i:i+telling]) {
+			return secret.Dots
+		}
+	}
+	return w
 }
 
 // RetryAfter reads how long a provider wants us to wait: milliseconds, seconds
@@ -106,15 +129,11 @@ func TooLong(words string) bool {
 	return false
 }
 
-// Failed makes an error of a status and a body. A key is often quoted in part
-// by those who refuse it, so that their words are not handed on.
+// Failed makes an error of a status and a body.
 func Failed(status int, words string) *llm.Error {
 	e := &llm.Error{Cause: ByStatus(status), Detail: words}
 	if status >= 400 && status < 500 && TooLong(words) {
 		e.Cause = llm.ContextTooLong
-	}
-	if e.Cause == llm.Auth {
-		e.Detail = ""
 	}
 	return e
 }

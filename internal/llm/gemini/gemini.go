@@ -259,7 +259,7 @@ func fail(status int, body []byte) *llm.Error {
 	e := exchange.Failed(status, exchange.Words(body))
 	for _, d := range b.Error.Details {
 		if d.Reason == "API_KEY_INVALID" {
-			e.Cause, e.Detail = llm.Auth, ""
+			e.Cause = llm.Auth
 		}
 		if w, err := time.ParseDuration(d.RetryDelay); err == nil && w > 0 {
 			e.Wait = w

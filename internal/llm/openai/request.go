@@ -167,7 +167,7 @@ func fail(status int, body []byte) *llm.Error {
 	case code == "insufficient_quota" || f.Error.Type == "insufficient_quota":
 		e.Cause = llm.Quota
 	case code == "invalid_api_key":
-		e.Cause, e.Detail = llm.Auth, ""
+		e.Cause = llm.Auth
 	case code == "content_filter" || code == "content_policy_violation":
 		e.Cause = llm.Blocked
 	case code == "model_not_found":
