@@ -385,7 +385,8 @@ func TestBounds(t *testing.T) {
 // again; of anything else that bears repetition it is asked once more.
 func TestLastingFailures(t *testing.T) {
 	for say, want := range map[string]int{
-		"": 2, "the database is locked": 2,
+		"the database is locked": 2, "GitHub: 503 Service Unavailable": 2, "Rate limit exceeded, slow down": 2, "the request timed out": 2,
+		"there is no customer 7": 1, "unknown branch main": 1,
 		"MCP error -32602: Input validation error: Invalid arguments for tool write_file": 1,
 		"ENOENT: no such file or directory, open 'x'":                                     1,
 		"Access denied - path outside allowed directories: /etc":                          1,
@@ -402,6 +403,21 @@ func TestLastingFailures(t *testing.T) {
 	v := s.wait(s.start(`{"steps":[{"id":"a","tool":"peek","args":{"name":"f","say":"ENOENT"},"retries":1,"backoffMs":1}]}`))
 	if states(v) != "done: a done" {
 		t.Errorf("a step that says how often it is tried: %s", states(v))
+	}
+}
+
+// A fault that depends on nothing but the call is never met twice, whatever the
+// step says of retries, and what to do about it is told.
+func TestSettledFaults(t *testing.T) {
+	for _, retries := range []string{"", `,"retries":3`} {
+		s := newStage(t)
+		v := s.wait(s.start(`{"steps":[{"id":"a","tool":"bound","idempotent":true,"backoffMs":1` + retries + `}]}`))
+		if n := strings.Count(s.called(), "bound"); n != 1 || v.Status != plan.Failed {
+			t.Errorf("%q: called %d times, %s", retries, n, states(v))
+		}
+		if f := v.Steps[0].Error; f == nil || !strings.Contains(f.Hint, "limits.messageBytes") {
+			t.Errorf("%q: the failure is %+v", retries, f)
+		}
 	}
 }
 
