@@ -452,6 +452,35 @@ func TestRetrySaysWhatHappens(t *testing.T) {
 	}
 }
 
+// After a hub was killed and its run is paused, no step is said to run: neither one
+// that may be called again by itself, nor one that a person wants called again.
+func TestNothingRunsWhilePaused(t *testing.T) {
+	s := newStage(t)
+	run := s.start(`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"gate","args":{"gate":"b","x":"@a"}},{"id":"c","tool":"look","args":{"gate":"c","x":"@a"}}]}`)
+	s.busy(2)
+	s.runs.Close()
+	s.open()
+	s.runs.Resume()
+	run = s.found(s.runs, run.ID())
+	if v := s.wait(run); states(v) != "paused: a done, b unknown, c pending" || !strings.Contains(v.Steps[2].Reason, "called again") {
+		t.Fatal(states(v), v.Steps)
+	}
+	if _, _, err := s.runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "retry", Step: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.wait(run); states(v) != "paused: a done, b pending, c pending" {
+		t.Error(states(v))
+	}
+	s.gate("b") <- 1
+	s.gate("c") <- 1
+	if err := run.Continue(t.Context(), plan.ToBreak, ""); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.wait(run); states(v) != "done: a done, b done, c done" {
+		t.Error(states(v))
+	}
+}
+
 // A run that goes on keeps its Session from expiring; one that was left at a
 // breakpoint does not.
 func TestPausedRunKeepsNoSession(t *testing.T) {
