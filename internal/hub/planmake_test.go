@@ -112,6 +112,22 @@ func TestPlanReadsText(t *testing.T) {
 	}
 }
 
+// TestKeptPlanResults keeps what tells of a run, with a result too long to be shown:
+// what is kept is whole.
+func TestKeptPlanResults(t *testing.T) {
+	hubtest.Parallel(t)
+	h, _ := keeping(t, planSpec())
+	c := h.Client(t, hubtest.ClientOptions{Header: in("kept")})
+	long := strings.Repeat("0123456789", 10_000)
+	good(t, c.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"text":"`+long+`"}}]}}`, `"stoa/saveAs":"run1"`))
+	good(t, c.Tool("plan_status", `{"sessionId":"current","includeResults":true}`, `"stoa/saveAs":"st"`))
+	for _, ref := range []string{"@run1.steps[0].result.text", "@st.run.steps[0].result.text"} {
+		if m := c.Tool("plan_execute", `{"plan":{"inputs":[{"name":"x"}],"steps":[{"id":"a","tool":"up__echo","args":{"n":"@x"}}],"outputs":{"n":"@a.n"}},"inputs":{"x":"`+ref+`"}}`); !strings.Contains(string(m.Raw), long) {
+			t.Errorf("%s is not the whole result: %.300s", ref, m.Raw)
+		}
+	}
+}
+
 // TestProposedPlan has a model propose plans: what it says is checked, and what
 // is wrong is told to it.
 func TestProposedPlan(t *testing.T) {
