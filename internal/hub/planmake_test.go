@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/stoahub/stoa/internal/llm/llmtest"
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/secret"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // TestPublishedPlan offers a plan as a tool, over a restart.
@@ -69,6 +71,60 @@ func TestPlanOfTools(t *testing.T) {
 	m := c.Tool("plan_create", `{"tools":["up__b*"],"inputs":["nothing"],"requiredOutputs":["build"]}`)
 	if bad(t, m) == "" || !strings.Contains(m.Text(), "source") {
 		t.Errorf("what is impossible: %s", m.Raw)
+	}
+}
+
+// TestPlanReadsText plans with the tools of the file server as it publishes them:
+// what reads a text is taken for one, even after calls of it failed.
+func TestPlanReadsText(t *testing.T) {
+	hubtest.Parallel(t)
+	web := peer.Serve(t, recorded(t, "filesystem.json"))
+	h := hubtest.New(t, hubtest.Modules(), hubtest.HTTP("files", web.URL))
+	settled(t, h, "files")
+	c := h.Client(t, hubtest.ClientOptions{})
+	for range 5 {
+		c.Tool("files__read_text_file", `{}`)
+	}
+	write := `"allowableActions":[{"type":"write","tool":"files__write_file","inputs":["content","target"],"outputs":["written"],"args":{"path":"@target","content":"@content"}}],"inputs":["path","target"],"requiredOutputs":["written"]`
+	read := `"inputs":["path"],"requiredOutputs":["content"]`
+	for ask, want := range map[string]string{
+		`{"title":"Read the text file","tools":["files__*"],` + read + `}`:                                           "files__read_text_file",
+		`{"title":"Read a file","tools":["files__*"],` + read + `}`:                                                  "files__read_text_file",
+		`{"title":"Summarise the document","tools":["files__*"],` + read + `}`:                                       "files__read_text_file",
+		`{"tools":["files__*"],` + read + `}`:                                                                        "files__read_text_file",
+		`{"tools":["files__read_text_file","files__read_media_file"],` + read + `}`:                                  "files__read_text_file",
+		`{"tools":["files__*"],"inputs":["path"],"requiredOutputs":[{"name":"content","schema":{"type":"string"}}]}`: "files__read_text_file",
+		`{"title":"Read the image file as base64","tools":["files__*"],` + read + `}`:                                "files__read_media_file",
+		`{"title":"Copy notes","tools":["files__*"],` + write + `}`:                                                  "files__read_text_file files__write_file",
+		`{"title":"Copy file text","tools":["files__*"],` + write + `}`:                                              "files__read_text_file files__write_file",
+	} {
+		var p plan.Plan
+		if err := json.Unmarshal(wire.Get(good(t, c.Tool("plan_create", ask)), "plan"), &p); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range p.Steps {
+			got = append(got, p.Steps[i].Called())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v", ask, got)
+		}
+	}
+}
+
+// TestKeptPlanResults keeps what tells of a run, with a result too long to be shown:
+// what is kept is whole.
+func TestKeptPlanResults(t *testing.T) {
+	hubtest.Parallel(t)
+	h, _ := keeping(t, planSpec())
+	c := h.Client(t, hubtest.ClientOptions{Header: in("kept")})
+	long := strings.Repeat("0123456789", 10_000)
+	good(t, c.Tool("plan_execute", `{"plan":{"steps":[{"id":"a","tool":"up__echo","args":{"text":"`+long+`"}}]}}`, `"stoa/saveAs":"run1"`))
+	good(t, c.Tool("plan_status", `{"sessionId":"current","includeResults":true}`, `"stoa/saveAs":"st"`))
+	for _, ref := range []string{"@run1.steps[0].result.text", "@st.run.steps[0].result.text"} {
+		if m := c.Tool("plan_execute", `{"plan":{"inputs":[{"name":"x"}],"steps":[{"id":"a","tool":"up__echo","args":{"n":"@x"}}],"outputs":{"n":"@a.n"}},"inputs":{"x":"`+ref+`"}}`); !strings.Contains(string(m.Raw), long) {
+			t.Errorf("%s is not the whole result: %.300s", ref, m.Raw)
+		}
 	}
 }
 

@@ -289,6 +289,11 @@ func (h *Hub) planActions(_ context.Context, req *mcp.Request, globs []string) (
 	return out, nil
 }
 
+// mostFailed is how much more a tool costs that always failed. It decides only
+// between tools that fit alike: calls often fail by their arguments, so that the
+// right tool for a thing may have failed more than the wrong one.
+const mostFailed = 0.05
+
 func actionOf(it *catalog.Item) plan.Action {
 	var def struct {
 		Title, Description        string
@@ -303,7 +308,7 @@ func actionOf(it *catalog.Item) plan.Action {
 	}
 	if it.Stat != nil {
 		if ok, failed := it.Stat.Counts(); failed > 0 {
-			a.Cost *= 1 + float64(failed)/float64(ok+failed)
+			a.Cost *= 1 + mostFailed*float64(failed)/float64(ok+failed)
 		}
 	}
 	if err := json.Unmarshal(it.Raw, &def); err != nil {

@@ -38,6 +38,7 @@ type Asked struct {
 	// What follows is said within the process and never read from the wire.
 
 	Key  string // goes along to the upstream, the same each time the call is tried; empty for none
+	Kept bool   // the result is to be kept under a name: the answer has to be whole
 	Turn string // the turn of a conversation that made it; empty for none
 	// Correlation is what all lines of the log have in common that come of the
 	// same message of a person; empty for none.

@@ -106,7 +106,7 @@ func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p Publis
 		if err != nil {
 			return nil, err
 		}
-		return m.ran(ctx, run, minted)
+		return m.ran(ctx, req, run, minted)
 	}
 	return Answer{Data: v.Outputs, Message: fmt.Sprintf("run %s is done", v.ID)}, nil
 }

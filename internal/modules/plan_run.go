@@ -24,7 +24,8 @@ const previewBytes = 4 << 10
 const otherRuns = 20
 
 // glance is how runs are looked at where the answer may be kept: what is too
-// long is not there cut off as if it were whole.
+// long is not there cut off as if it were whole. What is kept under a name is whole,
+// since nobody could get at the rest by that name.
 func glance(whole bool) plan.Look {
 	if whole {
 		return plan.Look{Results: true}
@@ -133,7 +134,7 @@ func (m planModule) execute(ctx context.Context, req *mcp.Request, raw json.RawM
 	if err := m.wait(ctx, req, run); err != nil {
 		return nil, err
 	}
-	return m.ran(ctx, run, minted)
+	return m.ran(ctx, req, run, minted)
 }
 
 // wait waits for a run, telling the client how far it is. A call that is
@@ -176,8 +177,8 @@ func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run)
 }
 
 // ran tells what became of a run.
-func (m planModule) ran(ctx context.Context, run *plan.Run, minted bool) (any, error) {
-	look := glance(false)
+func (m planModule) ran(ctx context.Context, req *mcp.Request, run *plan.Run, minted bool) (any, error) {
+	look := glance(req.Kept)
 	look.Outputs = true // they are what the plan was run for
 	v, err := run.View(ctx, look)
 	if err != nil {
@@ -215,7 +216,7 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	look := glance(a.Whole)
+	look := glance(a.Whole || req.Kept)
 	look.Results, look.Context = a.IncludeResults, a.IncludeContext
 	v, err := run.View(ctx, look)
 	if err != nil {

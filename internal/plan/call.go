@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/call"
-	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
@@ -196,76 +194,6 @@ func request(tool string, args []byte, timeoutMS int, from obs.Parent) *mcp.Requ
 	return req
 }
 
-// result of a call.
-type result struct {
-	data    []byte
-	failure *Failure
-	again   bool // the same call may succeed later, and did nothing
-	said    bool // the tool itself said no
-	lasting bool // and would say so again
-	unknown bool // whether it took effect is not known
-	cut     bool // it was cancelled
-	refused bool // it was not allowed
-}
-
-// kind is why it failed; "" if it did not.
-func (r *result) kind() string {
-	if r.failure == nil {
-		return ""
-	}
-	return r.failure.Kind
-}
-
-func outcome(resp mcp.Response, err error) result {
-	if err != nil {
-		f := fault.Of(err)
-		out := result{failure: failure(err), again: f.Retryable() && f.Kind != fault.Cancelled}
-		switch f.Kind {
-		case fault.Timeout, fault.UpstreamLost, fault.OutcomeUnknown:
-			out.unknown = true
-		case fault.Cancelled:
-			out.cut = true
-		}
-		if errors.Is(err, context.Canceled) {
-			out.cut = true
-		}
-		return out
-	}
-	if resp.Error != nil {
-		text, _ := wire.String(wire.Get(resp.Error, "message"))
-		code := string(wire.Get(resp.Error, "code"))
-		return result{failure: &Failure{Message: clip(text)}, said: true, lasting: slices.Contains(lastingCodes, code) || lasting(text)}
-	}
-	if string(wire.Get(resp.Result, "resultType")) == `"input_required"` {
-		return result{failure: &Failure{Kind: fault.MissingCapability.String(), Message: "the tool asks for input, and in a plan nobody can be asked", Hint: "Call it by itself, and give the plan what comes of it."}}
-	}
-	e := envelope.Of(resp.Result)
-	if !e.Success {
-		kind := envelope.FaultKind(resp.Result)
-		return result{failure: &Failure{Kind: kind, Message: clip(e.Error)}, said: true, lasting: kind == fault.InvalidArguments.String() || lasting(e.Error), refused: kind == deniedKind || kind == unansweredKind}
-	}
-	data := e.Data
-	if len(data) == 0 {
-		data = []byte("null")
-	}
-	return result{data: append([]byte(nil), data...)}
-}
-
-// lastingCodes are those of JSON-RPC that say that a request is wrong.
-var lastingCodes = []string{"-32600", "-32601", "-32602"}
-
-// lastingWords are in what tools say of arguments that they do not take, and of
-// what is not there or not allowed: the same call will not do better.
-var lastingWords = []string{
-	"mcp error -32600", "mcp error -32601", "mcp error -32602", "validation error", "invalid argument", "invalid input", "invalid param",
-	"enoent", "no such file", "eacces", "eperm", "permission denied", "access denied", "eisdir", "enotdir", "unknown tool",
-}
-
-func lasting(text string) bool {
-	text = strings.ToLower(text)
-	return slices.ContainsFunc(lastingWords, func(w string) bool { return strings.Contains(text, w) })
-}
-
 func failure(err error) *Failure {
 	f := fault.Of(err)
 	return &Failure{Kind: f.Kind.String(), Message: clip(f.Text()), Hint: f.Advice()}
@@ -346,7 +274,7 @@ func (r *Run) settle(ctx context.Context, d Do, out result) error {
 		return r.record(ctx, e)
 	}
 	s := r.state.step(d.Step)
-	if out.refused || out.lasting && s.Retries == nil {
+	if out.refused || out.settled || out.lasting && s.Retries == nil {
 		return r.record(ctx, e) // asking again would get another answer only by chance
 	}
 	if out.again || (out.said || out.unknown) && safe || out.said && s.Retries != nil {

@@ -118,6 +118,26 @@ func (c *checker) checkStep(i int) {
 	}
 	c.problems = append(c.problems, within(s.When.check(at+"/when", 0), s.ID)...)
 	s.used(at, func(pointer, text string, undo bool) { c.checkReference(s, pointer, text, undo) })
+	literals := s.literals(at)
+	for _, where := range slices.Sorted(maps.Keys(literals)) {
+		c.checkMalformed(s, where, literals[where])
+	}
+}
+
+// checkMalformed finds what names something that the plan knows, and goes on as a
+// reference would, but is none: a tool would be sent the text.
+func (c *checker) checkMalformed(s *Step, at string, raw json.RawMessage) {
+	eachMeant(raw, func(pointer, text string) {
+		ref, why := session.Malformed(text)
+		if why == "" || ref.Session != "" { // whether another session has it is known when it runs
+			return
+		}
+		item := s.ForEach != nil && ref.Name == s.ForEach.As
+		if item || c.names[ref.Name] != "" || c.known != nil && c.known(ref.Name) {
+			c.add(at+pointer, s.ID, fmt.Sprintf(`A reference is @name, @name.member, @name[0] or @name["a key"], with nothing after it; the text itself is written %q.`, "@"+text),
+				"%q names %s, but is no reference: %s", text, ref.Name, why)
+		}
+	})
 }
 
 func within(problems []Problem, step string) []Problem {

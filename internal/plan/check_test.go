@@ -251,6 +251,13 @@ func TestProblems(t *testing.T) {
 		{"the same id", `{"steps":[{"id":"a","tool":"t"},{"id":"a","tool":"t"}]}`, `/steps/1/id a is already the id of a step. Use another name.`},
 		{"a misspelt reference", `{"inputs":[{"name":"source"}],"steps":[{"id":"a","tool":"t","args":{"x":{"y":["@sorce.code"]}}}]}`,
 			`/steps/0/args/x/y/0 refers to sorce, which is neither an input, nor a step, nor an output, nor a value of the session. Is source meant?`},
+		{"a key without quotes", `{"steps":[{"id":"m","tool":"t"},{"id":"a","tool":"t","args":{"v":"@m.a[x]"}}]}`,
+			`/steps/1/args/v "@m.a[x]" names m, but is no reference: it cannot be read at "[x]". A reference is @name, @name.member, @name[0] or @name["a key"], with nothing after it; the text itself is written "@@m.a[x]".`},
+		{"space after a reference", `{"steps":[{"id":"m","tool":"t"},{"id":"a","tool":"t","args":{"w":["@m "]}}]}`, `/steps/1/args/w/0 "@m " names m`},
+		{"a bracket that is open", `{"steps":[{"id":"m","tool":"t"},{"id":"a","tool":"t","args":{"x":{"$ref":"@m["}}}]}`, `/steps/1/args/x "@m[" names m`},
+		{"a dot after an input", `{"inputs":[{"name":"m"}],"steps":[{"id":"a","tool":"t","args":{"y":"@m."}}]}`, `/steps/0/args/y "@m." names m`},
+		{"an index that is open, of an output", `{"steps":[{"id":"s","tool":"t","outputs":["m"]},{"id":"a","tool":"t","fallback":{"value":"@m.a[0"},"onError":"fallback"}]}`, `/steps/1/fallback/value "@m.a[0" names m`},
+		{"a dot after the item", `{"inputs":[{"name":"l"}],"steps":[{"id":"a","tool":"t","forEach":{"in":"@l","as":"e"},"args":{"y":"@e."}}]}`, `/steps/0/args/y "@e." names e`},
 		{"a circle", `{"steps":[{"id":"a","tool":"t","args":{"x":"@b"}},{"id":"b","tool":"t","after":["c"]},{"id":"c","tool":"t","args":{"x":{"$ref":"@a.y"}}}]}`,
 			`/steps wait for each other: a → b → c → a. Take one of the references or after entries away.`},
 		{"itself", `{"steps":[{"id":"a","tool":"t","args":{"x":"@a"}}]}`, `/steps/0/args/x refers to what the step itself yields`},
@@ -294,6 +301,20 @@ func TestKnownValues(t *testing.T) {
 	}
 	if got := Check(p, nil); len(got) != 1 {
 		t.Errorf("without the session: %v", got)
+	}
+}
+
+// What names nothing, and what is escaped, is text.
+func TestTextIsNoReference(t *testing.T) {
+	for _, text := range []string{"@octocat.", "@octocat ", "@@m.a[x]", "@@m ", "@m!", "@m/x", "me@m.", "@types/node", "ask @m.", "@s:m."} {
+		raw, err := json.Marshal(map[string]string{"v": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Plan{Steps: []Step{{ID: "m", Tool: "t"}, {ID: "a", Tool: "t", Args: raw}}}
+		if problems := Check(p, nil); problems != nil {
+			t.Errorf("%q: %v", text, problems)
+		}
 	}
 }
 

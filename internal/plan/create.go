@@ -75,25 +75,23 @@ func Create(g Goal) (*Plan, error) {
 func asFacts(facts []Fact) []search.Fact {
 	var out []search.Fact
 	for _, f := range facts {
-		out = append(out, search.Fact{Name: f.Name, Type: typeOf(f), Shape: shapeOf(f.Schema), Optional: f.Optional})
+		typ, coarse := typeOf(f)
+		out = append(out, search.Fact{Name: f.Name, Type: typ, Coarse: coarse, Shape: shapeOf(f.Schema), Optional: f.Optional})
 	}
 	return out
 }
 
-// typeOf is the type of a fact: as it is said, or as its schema says it.
-func typeOf(f Fact) string {
+// typeOf is the type of a fact: as it is said, or as its schema says it. It is
+// coarse where a schema says no more than object or array: that tells what a fact
+// cannot be, not what it is.
+func typeOf(f Fact) (typ string, coarse bool) {
 	if f.Type != "" {
-		return f.Type
+		return f.Type, false
 	}
-	var s struct {
-		Type any `json:"type"`
+	if kinds := kindsOf(f.Schema); len(kinds) == 1 {
+		return kinds[0], kinds[0] == "object" || kinds[0] == "array"
 	}
-	if json.Unmarshal(f.Schema, &s) == nil {
-		if t, ok := s.Type.(string); ok && t != "object" && t != "array" { // these say too little to tell things apart
-			return t
-		}
-	}
-	return ""
+	return "", false
 }
 
 // shapeOf is a schema with its members in order and without what is for people.

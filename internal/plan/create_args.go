@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/plan/search"
-	"github.com/stoahub/stoa/internal/rank"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -148,37 +147,4 @@ func (w *writer) tell(what string, u search.Use) {
 			w.plan.Ties = append(w.plan.Ties, tie)
 		}
 	}
-}
-
-// costs are those of the actions. A tool costs less, the better it fits what is
-// wanted, by its name and what it says that it is for: so tools that take and yield
-// the same are told apart. It is never so much less that what changes something
-// comes before what only reads.
-func (g *Goal) costs() []float64 {
-	query := g.Title + " " + g.Description
-	for _, out := range g.Outputs {
-		query += " " + out.Name
-	}
-	first, whole, out := make([]rank.Doc, len(g.Actions)), make([]rank.Doc, len(g.Actions)), make([]float64, len(g.Actions))
-	for i, a := range g.Actions {
-		if a.About != "" && !strings.Contains(strings.ToLower(a.About), "deprecated") {
-			text, _, _ := strings.Cut(a.About, ". ")
-			first[i], whole[i] = rank.Doc{Name: a.Type, Text: text}, rank.Doc{Name: a.Type, Text: a.About}
-		}
-	}
-	scores := rank.Scores(query, first)
-	for i, more := range rank.Scores(query, whole) {
-		scores[i] += more / 2 // what follows the first sentence may say what it is not for
-	}
-	best := slices.Max(append(scores, 0))
-	for i, a := range g.Actions {
-		out[i] = a.Cost
-		if best > 0 {
-			out[i] *= 1 - 0.4*scores[i]/best
-		}
-		if a.About != "" && slices.ContainsFunc(a.Outputs, func(f Fact) bool { return overlap(kindsOf(f.Schema), []string{"array", "object"}) }) {
-			out[i] *= 1.01 // of two that are alike in all else, the one with the plainer answer
-		}
-	}
-	return out
 }

@@ -279,3 +279,44 @@ func TestCreateByWords(t *testing.T) {
 		}
 	}
 }
+
+// A text is wanted rather than a list of blocks, unless the words ask for those or
+// a schema does; and where a schema is wanted, what contradicts it is no answer.
+func TestCreatePlainText(t *testing.T) {
+	read := func(name, schema, about string) Action {
+		return Action{Type: name, Inputs: []Fact{{Name: "path"}}, Outputs: []Fact{{Name: "content", Schema: []byte(schema)}}, Cost: 1, About: about, Members: true}
+	}
+	media := read("read_media", `{"type":"array"}`, "Read a file and return its content as base64, with its MIME type, such as that of an image")
+	text := read("read_text", `{"type":"string"}`, "Read the complete contents of a file")
+	text.Cost = 1.05 // it failed now and then
+	write := Action{Type: "write", Inputs: []Fact{{Name: "content"}, {Name: "target"}}, Outputs: []Fact{{Name: "written"}}}
+	for _, c := range []struct{ title, wanted, schema, want string }{
+		{"", "content", "", "read_text"},
+		{"Read a file", "content", "", "read_text"},
+		{"Summarise the document", "content", "", "read_text"},
+		{"Read the image as base64", "content", "", "read_media"},
+		{"", "content", `{"type":"array"}`, "read_media"},
+		{"Read the image as base64", "content", `{"type":"string"}`, "read_text"},
+		{"Copy notes", "written", "", "read_text write"},
+	} {
+		g := Goal{Title: c.title, Actions: []Action{media, text, write}, Inputs: []Fact{{Name: "path"}, {Name: "target"}}, Outputs: []Fact{{Name: c.wanted}}}
+		if c.schema != "" {
+			g.Outputs[0].Schema = []byte(c.schema)
+		}
+		p, err := Create(g)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		var got []string
+		for _, s := range p.Steps {
+			got = append(got, s.Action)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if p, err := Create(Goal{Actions: []Action{media}, Inputs: []Fact{{Name: "path"}}, Outputs: []Fact{{Name: "content", Schema: []byte(`{"type":"string"}`)}}}); err == nil {
+		t.Errorf("a list is planned where a text is wanted: %+v", p)
+	}
+}

@@ -13,6 +13,16 @@ import (
 // eachReference calls fn with each string in raw that is a reference, in the
 // order of the names of members, and where it stands.
 func eachReference(raw []byte, fn func(pointer, ref string)) {
+	eachMeant(raw, func(pointer, text string) {
+		if _, ok := session.ParseReference(text); ok {
+			fn(pointer, text)
+		}
+	})
+}
+
+// eachMeant is eachReference that also finds what goes on as a reference would and
+// cannot be read as one. Whether it names anything is for fn to say.
+func eachMeant(raw []byte, fn func(pointer, text string)) {
 	if !session.HasReference(raw) {
 		return
 	}
@@ -25,6 +35,8 @@ func walk(v any, pointer string, fn func(pointer, ref string)) {
 	switch v := v.(type) {
 	case string:
 		if _, ok := session.ParseReference(v); ok {
+			fn(pointer, v)
+		} else if _, why := session.Malformed(v); why != "" {
 			fn(pointer, v)
 		}
 	case []any:
@@ -65,6 +77,19 @@ func (s *Step) used(pointer string, fn func(pointer, ref string, undo bool)) {
 	if s.Compensate != nil {
 		in(pointer+"/compensate/args", s.Compensate.Args, true)
 	}
+}
+
+// literals are the arguments and values of a step in which references are
+// replaced, by where they stand.
+func (s *Step) literals(pointer string) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{pointer + "/args": s.Args}
+	if s.Fallback != nil {
+		out[pointer+"/fallback/args"], out[pointer+"/fallback/value"] = s.Fallback.Args, s.Fallback.Value
+	}
+	if s.Compensate != nil {
+		out[pointer+"/compensate/args"] = s.Compensate.Args
+	}
+	return out
 }
 
 // Owner says which step a name belongs to: by its id or by one of its outputs.

@@ -72,7 +72,7 @@ func TestOutcomes(t *testing.T) {
 			map[string]int{"f": 9}, nil, "done: a done, b done", "fail echo echo"},
 		{"a fallback by a value", `{"inputs":[{"name":"i","default":7}],"steps":[{"id":"a","tool":"fail","args":{"name":"f"},"onError":"fallback","fallback":{"value":{"n":"@i"}}},{"id":"b","tool":"echo","args":{"x":"@a.n"}}]}`,
 			map[string]int{"f": 9}, nil, "done: a done, b done", "fail echo"},
-		{"what may be repeated is tried again", `{"steps":[{"id":"a","tool":"peek","args":{"name":"f"},"backoffMs":1}]}`,
+		{"what may be repeated is tried again", `{"steps":[{"id":"a","tool":"peek","args":{"name":"f","say":"busy"},"backoffMs":1}]}`,
 			map[string]int{"f": 2}, nil, "done: a done", "peek peek peek"},
 		{"what says no is not called again unasked", `{"steps":[{"id":"a","tool":"fail","args":{"name":"f"},"backoffMs":1}]}`,
 			map[string]int{"f": 2}, nil, "failed: a failed", "fail"},

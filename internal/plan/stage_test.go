@@ -82,7 +82,7 @@ func (s *stage) options() plan.RunsOptions {
 		Face: func(string) call.Face { return gate.Face(late{s, m}, gate.Options{Desk: s.desk}) },
 		Find: func(_ context.Context, _ actor.Actor, _, name string) (plan.Tool, error) {
 			switch name {
-			case "echo", "fail", "gate", "undo", "lose", "rant", "late":
+			case "echo", "fail", "gate", "undo", "lose", "rant", "late", "bound":
 				return plan.Tool{Name: name}, nil
 			case "look", "peek":
 				return plan.Tool{Name: name, ReadOnly: true}, nil
@@ -144,6 +144,9 @@ func (s *stage) module() mcp.Handler {
 			return modules.Answer{Data: 0, Error: strings.Repeat("no! ", 300_000)}, nil
 		}),
 		tool("late", gate),
+		tool("bound", func(context.Context, json.RawMessage) (any, error) {
+			return nil, &fault.Error{Kind: fault.Limit, Subject: "t", Msg: "the answer is larger than 7 bytes", Hint: "Ask for less, or raise limits.messageBytes."}
+		}),
 		tool("lose", func(context.Context, json.RawMessage) (any, error) {
 			return nil, fault.New(fault.UpstreamLost, "t", "the connection ended")
 		}))

@@ -385,7 +385,8 @@ func TestBounds(t *testing.T) {
 // again; of anything else that bears repetition it is asked once more.
 func TestLastingFailures(t *testing.T) {
 	for say, want := range map[string]int{
-		"": 2, "the database is locked": 2,
+		"the database is locked": 2, "GitHub: 503 Service Unavailable": 2, "Rate limit exceeded, slow down": 2, "the request timed out": 2,
+		"there is no customer 7": 1, "unknown branch main": 1,
 		"MCP error -32602: Input validation error: Invalid arguments for tool write_file": 1,
 		"ENOENT: no such file or directory, open 'x'":                                     1,
 		"Access denied - path outside allowed directories: /etc":                          1,
@@ -402,6 +403,21 @@ func TestLastingFailures(t *testing.T) {
 	v := s.wait(s.start(`{"steps":[{"id":"a","tool":"peek","args":{"name":"f","say":"ENOENT"},"retries":1,"backoffMs":1}]}`))
 	if states(v) != "done: a done" {
 		t.Errorf("a step that says how often it is tried: %s", states(v))
+	}
+}
+
+// A fault that depends on nothing but the call is never met twice, whatever the
+// step says of retries, and what to do about it is told.
+func TestSettledFaults(t *testing.T) {
+	for _, retries := range []string{"", `,"retries":3`} {
+		s := newStage(t)
+		v := s.wait(s.start(`{"steps":[{"id":"a","tool":"bound","idempotent":true,"backoffMs":1` + retries + `}]}`))
+		if n := strings.Count(s.called(), "bound"); n != 1 || v.Status != plan.Failed {
+			t.Errorf("%q: called %d times, %s", retries, n, states(v))
+		}
+		if f := v.Steps[0].Error; f == nil || !strings.Contains(f.Hint, "limits.messageBytes") {
+			t.Errorf("%q: the failure is %+v", retries, f)
+		}
 	}
 }
 
@@ -432,6 +448,35 @@ func TestRetrySaysWhatHappens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := s.wait(run); states(v) != "done: a done" || s.called() != `gate {"gate":"g"}` {
+		t.Error(states(v))
+	}
+}
+
+// After a hub was killed and its run is paused, no step is said to run: neither one
+// that may be called again by itself, nor one that a person wants called again.
+func TestNothingRunsWhilePaused(t *testing.T) {
+	s := newStage(t)
+	run := s.start(`{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"gate","args":{"gate":"b","x":"@a"}},{"id":"c","tool":"look","args":{"gate":"c","x":"@a"}}]}`)
+	s.busy(2)
+	s.runs.Close()
+	s.open()
+	s.runs.Resume()
+	run = s.found(s.runs, run.ID())
+	if v := s.wait(run); states(v) != "paused: a done, b unknown, c pending" || !strings.Contains(v.Steps[2].Reason, "called again") {
+		t.Fatal(states(v), v.Steps)
+	}
+	if _, _, err := s.runs.Act(t.Context(), run, plan.Act{By: s.by, Action: "retry", Step: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.wait(run); states(v) != "paused: a done, b pending, c pending" {
+		t.Error(states(v))
+	}
+	s.gate("b") <- 1
+	s.gate("c") <- 1
+	if err := run.Continue(t.Context(), plan.ToBreak, ""); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.wait(run); states(v) != "done: a done, b done, c done" {
 		t.Error(states(v))
 	}
 }

@@ -126,7 +126,7 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 		v.Paused = &PauseView{s.Pause.Step, s.Pause.After, s.Pause.Reason}
 	}
 	for _, id := range s.planned {
-		sv := s.stepView(id)
+		sv := r.stepView(id)
 		if look.Results && s.Steps[id].Phase == StepDone && (look.Step == "" || look.Step == id) {
 			raw, err := r.result(ctx, id)
 			if err != nil {
@@ -168,7 +168,9 @@ func shown(raw []byte, budget int) json.RawMessage {
 	return text
 }
 
-func (s *State) stepView(id string) StepView {
+// stepView looks at a step. r.mu is held.
+func (r *Run) stepView(id string) StepView {
+	s := r.state
 	step, st := s.Created.Plan.Step(id), s.Steps[id]
 	v := StepView{ID: id, Tool: step.Called(), State: string(st.Phase), Reason: st.Reason, Pinned: st.Pinned != nil}
 	if st.each && st.List != nil {
@@ -202,5 +204,22 @@ func (s *State) stepView(id string) StepView {
 			v.Undone = string(it.Undo)
 		}
 	}
+	if v.State == string(StepOpen) && s.Status == Paused && !r.working(id) {
+		v.State, v.Reason = string(StepPending), "nothing of it is under way: it is called when the run goes on"
+		if v.Attempts > 0 {
+			v.Reason = "nothing of it is under way: it is called again when the run goes on"
+		}
+	}
 	return v
+}
+
+// working says whether a call of a step, or a question about it, is under way in
+// this process: one that was cut off is not. r.mu is held.
+func (r *Run) working(id string) bool {
+	for at := range r.busy {
+		if at.step == id {
+			return true
+		}
+	}
+	return false
 }

@@ -215,6 +215,15 @@ func parseBracket(s string) (Step, int) {
 	return Step{}, 0
 }
 
+// Malformed says why a string that was meant as a reference is none; "" if it is
+// one, or plain text. Whether there is a value of that name is not asked.
+func Malformed(s string) (ref Reference, why string) {
+	if _, isRef, isEscape := active(s); isRef || isEscape {
+		return Reference{}, ""
+	}
+	return almost(s)
+}
+
 // almost returns the name of the value that a string seems to refer to, although
 // it is no reference: what follows a name looks like a path, or is only space.
 func almost(s string) (ref Reference, why string) {
@@ -264,13 +273,18 @@ func ValidName(name string) error {
 
 // active says whether a string stands for something else: a reference for a
 // value, or an escape, a reference with more than one @ before it, for the
-// same with one @ less.
+// same with one @ less. What is malformed is escaped likewise: it may be refused
+// without.
 func active(s string) (ref Reference, isRef, isEscape bool) {
 	at := span(s, func(c byte) bool { return c == '@' })
 	if at == 0 {
 		return Reference{}, false, false
 	}
 	ref, ok := ParseReference(s[at-1:])
+	if !ok && at > 1 {
+		_, why := almost(s[at-1:])
+		return Reference{}, false, why != ""
+	}
 	return ref, ok && at == 1, ok && at > 1
 }
 

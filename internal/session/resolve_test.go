@@ -51,6 +51,7 @@ func TestResolve(t *testing.T) {
 		{"escaped characters count", `["\u0040text","@t\u0065xt","\u0040@text","@\u0040text","\u0040\u0040text"]`, `["hello","hello","@text","\u0040text","\u0040text"]`, 2},
 		{"object form", `{"a":{"$ref":"@num"},"b":[{ "$ref" : "@text" }]}`, `{"a":1.50,"b":["hello"]}`, 2},
 		{"object form, escaped name", `{"a":{"\u0024ref":"@num"}}`, `{"a":1.50}`, 1},
+		{"what is malformed is escaped too", `["@@text.","@@text ","@@@text[x]","@@text, you","@@text!"]`, `["@text.","@text ","@@text[x]","@@text, you","@@text!"]`, 0},
 		{"object form of all arguments", ` {"$ref":"@obj"} `, ` {"k":{"v":"@@text"}} `, 1},
 		{"object form with more", `{"a":{"$ref":"@num","x":1},"b":{"x":1,"$ref":"@num"}}`, `{"a":{"$ref":1.50,"x":1},"b":{"x":1,"$ref":1.50}}`, 2},
 		{"object form within another", `{"$ref":{"$ref":"@num"}}`, `{"$ref":1.50}`, 1},

@@ -28,7 +28,7 @@ func naive(in, f Fact) (Match, bool) {
 	if agree && (within(a, b) || within(b, a)) {
 		return ByWords, true
 	}
-	if in.Type != "" && f.Type != "" && agree {
+	if in.Type != "" && f.Type != "" && agree && !in.Coarse && !f.Coarse {
 		return ByType, true
 	}
 	if in.Shape != "" && in.Shape == f.Shape {
@@ -87,7 +87,7 @@ func random(r *rand.Rand) Problem {
 	fact := func() Fact {
 		f := Fact{Name: pool[r.IntN(len(pool))]}
 		if r.IntN(3) == 0 {
-			f.Type = []string{"text", "integer", "number"}[r.IntN(3)]
+			f.Type, f.Coarse = []string{"text", "integer", "number"}[r.IntN(3)], r.IntN(4) == 0
 		}
 		if r.IntN(8) == 0 {
 			f.Shape = []string{"{}", "[]"}[r.IntN(2)]

@@ -9,6 +9,7 @@ import "slices"
 type derivation struct {
 	ix       *index
 	only     map[int]bool // the actions that count; nil means all
+	rootless float64      // what an action costs more that needs nothing
 	assume   []float64    // what it costs to take each slot for granted; nil means that none can be
 	facts    []float64    // the cost of each fact; below 0 if it cannot be had
 	slots    []fill
@@ -128,6 +129,9 @@ func (d *derivation) fill(c candidate) {
 func (d *derivation) perform(a int) {
 	d.order = append(d.order, a)
 	cost := d.ix.cost(a)
+	if d.ix.need[a] == 0 {
+		cost += d.rootless
+	}
 	for i := range d.ix.need[a] {
 		cost += d.slots[d.ix.start[a]+i].cost
 	}

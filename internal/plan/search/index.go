@@ -167,7 +167,7 @@ func (ix *index) keys(in Fact, limit Match, on func(k key, m Match)) {
 			named(hubWhole, part, ByWords)
 		}
 	}
-	if limit >= ByType && typ != "" {
+	if limit >= ByType && typ != "" && !in.Coarse {
 		on(key{kind: hubType, what: typ}, ByType)
 	}
 	if limit >= ByShape && in.Shape != "" {
@@ -201,7 +201,7 @@ func (ix *index) feed(n factNode, f Fact) {
 			named(hubPart, part)
 		}
 	}
-	if ix.limit >= ByType {
+	if ix.limit >= ByType && !f.Coarse {
 		for _, t := range types {
 			to(key{kind: hubType, what: t})
 		}

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// mostTried is how many other ways to each goal are looked at.
+// mostTried is how many other ways to each goal are looked at, and to all inputs of
+// steps together.
 const mostTried = 32
 
 // prefer looks for a plan that uses more of what is given than that of d, and
@@ -26,18 +27,89 @@ func prefer(ix *index, d *derivation) *Found {
 			best = better(best, ix.finish(d), ix.p)
 		}
 	}
+	best = ix.rooted(best)
 	for g := range ix.p.Goals {
-		best = ix.otherwise(g, best)
+		if best.unused(ix.p) > 0 && best.Goals[g].From.Step != Given {
+			best = ix.otherwise(best, Source{Given, g})
+		}
+	}
+	return ix.inputsOtherwise(best)
+}
+
+// fromNothing is what an action costs more that needs nothing, where something is
+// given that no step uses: more than any plan of names, less than a match by words.
+const fromNothing = 1e3
+
+// rooted looks for a plan that starts from what is given rather than from actions
+// that need nothing, at whatever depth those are.
+func (ix *index) rooted(best *Found) *Found {
+	if best.unused(ix.p) == 0 {
+		return best
+	}
+	d := (&derivation{ix: ix, rootless: fromNothing}).run()
+	if !d.reached() {
+		return best
+	}
+	return better(best, ix.finish(d), ix.p)
+}
+
+// inputsOtherwise tries other actions for the inputs of steps: a text to write may
+// come from what is given as well as from any other step.
+func (ix *index) inputsOtherwise(best *Found) *Found {
+	for left := mostTried; left > 0; {
+		next := best
+		for _, at := range ix.filledBySteps(best) {
+			if best.unused(ix.p) == 0 || left <= 0 {
+				return best
+			}
+			left -= len(ix.yielding(ix.slotAt(best, at)))
+			if next = ix.otherwise(best, at); next != best {
+				break
+			}
+		}
+		if next == best {
+			return best
+		}
+		best = next // its steps are others
 	}
 	return best
 }
 
-// otherwise tries the other actions that yield a goal, each without the rest.
-func (ix *index) otherwise(g int, best *Found) *Found {
-	if best.unused(ix.p) == 0 || best.Goals[g].From.Step == Given {
-		return best
+// filledBySteps are the needed inputs of steps that other steps fill, those of the
+// last step first.
+func (ix *index) filledBySteps(f *Found) []Source {
+	var out []Source
+	for i := len(f.Steps) - 1; i >= 0; i-- {
+		for k, u := range f.Steps[i].Uses {
+			if !u.Absent && u.From.Step != Given && !ix.p.Actions[f.Steps[i].Action].Inputs[k].Optional {
+				out = append(out, Source{i, k})
+			}
+		}
 	}
-	yield := ix.yielding(g)
+	return out
+}
+
+// slotAt is the slot of an input of a step of a plan, or of a goal: a goal is one
+// of the step Given.
+func (ix *index) slotAt(f *Found, at Source) int {
+	if at.Step == Given {
+		return ix.goals()[at.Output]
+	}
+	return slices.Index(ix.slots, slot{f.Steps[at.Step].Action, at.Output})
+}
+
+// use is what fills a slot of a plan.
+func (f *Found) use(at Source) *Use {
+	if at.Step == Given {
+		return &f.Goals[at.Output]
+	}
+	return &f.Steps[at.Step].Uses[at.Output]
+}
+
+// otherwise tries the other actions that yield what fills a slot of the best plan,
+// each without the rest.
+func (ix *index) otherwise(best *Found, at Source) *Found {
+	yield := ix.yielding(ix.slotAt(best, at))
 	if len(yield) < 2 {
 		return best
 	}
@@ -48,6 +120,7 @@ func (ix *index) otherwise(g int, best *Found) *Found {
 	for _, a := range yield {
 		delete(only, a)
 	}
+	first := best
 	var as []*Found // what is as good as the best
 	for _, a := range yield[:min(len(yield), mostTried)] {
 		only[a] = true
@@ -61,13 +134,23 @@ func (ix *index) otherwise(g int, best *Found) *Found {
 		}
 		delete(only, a)
 	}
-	chosen, _ := ix.source(best, best.Goals[g])
-	for _, f := range as {
-		if action, name := ix.source(f, f.Goals[g]); action != chosen {
-			best.Goals[g].tie(name)
-		}
+	if at.Step == Given || best == first { // else the place is one of a plan that is no more
+		ix.tieWith(best, at, as)
 	}
 	return best
+}
+
+// tieWith tells what fills a slot in plans that are as good.
+func (ix *index) tieWith(best *Found, at Source, as []*Found) {
+	chosen, _ := ix.source(best, *best.use(at))
+	for _, f := range as {
+		if at.Step != Given && (len(f.Steps) <= at.Step || f.Steps[at.Step].Action != best.Steps[at.Step].Action) {
+			continue
+		}
+		if action, name := ix.source(f, *f.use(at)); action != chosen {
+			best.use(at).tie(name)
+		}
+	}
 }
 
 // source is the action that fills a use in a plan, and what people call it.
@@ -79,10 +162,9 @@ func (ix *index) source(f *Found, u Use) (action int, name string) {
 	return action, ix.p.Actions[action].Name + "." + u.Fact
 }
 
-// yielding are the actions that yield a goal, those first that take most of what
+// yielding are the actions that can fill a slot, those first that take most of what
 // is given.
-func (ix *index) yielding(g int) []int {
-	slot := ix.goals()[g]
+func (ix *index) yielding(slot int) []int {
 	var out []int
 	for _, f := range ix.facts {
 		if f.action == Given || slices.Contains(out, f.action) {

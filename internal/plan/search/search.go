@@ -25,6 +25,7 @@ import (
 type Fact struct {
 	Name     string
 	Type     string // a word; empty: not said. integer is also a number
+	Coarse   bool   // the type says too little to match by, and only excludes
 	Shape    string // the canonical form of its schema; empty: none
 	Optional bool   // of an input: the action does without
 }
