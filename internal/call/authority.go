@@ -365,26 +365,5 @@ func (d *Door) Sampling(ctx context.Context, c *mcp.Client, server string, a pol
 	return dec, err
 }
 
-// Explanation is what would become of a call, and why.
-type Explanation struct {
-	policy.Verdict
-	Visible bool `json:"visible"` // it is listed, and can be called at all
-}
-
-// Explain says what would become of a call of an item now. Nothing is called
-// and nobody asked.
-func (d *Door) Explain(c *mcp.Client, session string, it *catalog.Item, args []byte) Explanation {
-	s := subjectOf(it, false)
-	view := d.View(c, session)
-	verdict := d.decide(c.Actor, &s, args)
-	if v := view.hides(it); v.Action == policy.Deny && (verdict.Action != policy.Deny || v.Rule != "policy") {
-		return Explanation{Verdict: v}
-	}
-	if it.Standing.Held() && verdict.Action != policy.Deny {
-		verdict = policy.Verdict{Action: policy.Deny, Reason: it.Standing.Hold, Rule: "pin"}
-	}
-	return Explanation{Verdict: verdict, Visible: view.Item(it)}
-}
-
 // Lookup is how the principals of an actor are looked up.
 type Lookup = actor.Lookup
