@@ -62,7 +62,7 @@ var ErrGone = errors.New("the token is not valid any more")
 // name now and came in that way, or nil if nobody does. owner is whose the
 // record is: one without an actor in it, as older versions wrote them, counts
 // as a model's.
-func Restore(r *Record, owner string, lookup func(name string, via auth.Via) *auth.Principal) (Actor, error) {
+func Restore(r *Record, owner string, lookup Lookup) (Actor, error) {
 	if r == nil {
 		who := lookup(owner, "")
 		if who == nil {
@@ -73,7 +73,7 @@ func Restore(r *Record, owner string, lookup func(name string, via auth.Via) *au
 	return r.restore(lookup, maxNested)
 }
 
-func (r *Record) restore(lookup func(string, auth.Via) *auth.Principal, nested int) (Actor, error) {
+func (r *Record) restore(lookup Lookup, nested int) (Actor, error) {
 	if nested == 0 || len(r.Chain) > MaxDepth {
 		return Actor{}, errors.New("the chain of delegates is too long")
 	}

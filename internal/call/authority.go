@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -241,6 +240,9 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 	if trial.used != nil {
 		a.Sent = bytes.Clone(trial.args)
 	}
+	if err := d.present(c.Req.Client.Actor, s.Tool); err != nil {
+		return err
+	}
 	if c.Req.Stream != nil {
 		c.Req.Stream.Flush()
 	}
@@ -252,6 +254,9 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 		return err
 	case !dec.Approve:
 		return refused(s, v, dec)
+	}
+	if err := d.present(c.Req.Client.Actor, s.Tool); err != nil {
+		return err // a yes may come in the second before the question is withdrawn
 	}
 	if err := d.same(c); err != nil {
 		return err
@@ -350,29 +355,15 @@ func (d *Door) Sampling(ctx context.Context, c *mcp.Client, server string, a pol
 	}
 	full := d.approval(by, &s, v)
 	full.Tool, full.Session, full.Args, full.Reason = a.Tool, a.Session, a.Args, a.Reason
-	return d.AskAtDesk(ctx, full)
-}
-
-// Explanation is what would become of a call, and why.
-type Explanation struct {
-	policy.Verdict
-	Visible bool `json:"visible"` // it is listed, and can be called at all
-}
-
-// Explain says what would become of a call of an item now. Nothing is called
-// and nobody asked.
-func (d *Door) Explain(c *mcp.Client, session string, it *catalog.Item, args []byte) Explanation {
-	s := subjectOf(it, false)
-	view := d.View(c, session)
-	verdict := d.decide(c.Actor, &s, args)
-	if v := view.hides(it); v.Action == policy.Deny && (verdict.Action != policy.Deny || v.Rule != "policy") {
-		return Explanation{Verdict: v}
+	if err := d.present(by.Actor, ref); err != nil {
+		return policy.Decision{}, err
 	}
-	if it.Standing.Held() && verdict.Action != policy.Deny {
-		verdict = policy.Verdict{Action: policy.Deny, Reason: it.Standing.Hold, Rule: "pin"}
+	dec, err := d.AskAtDesk(ctx, full)
+	if err == nil && dec.Approve {
+		err = d.present(by.Actor, ref)
 	}
-	return Explanation{Verdict: verdict, Visible: view.Item(it)}
+	return dec, err
 }
 
-// Principals of an actor at rest are looked up when it is taken up again.
-type Lookup = func(name string, via auth.Via) *auth.Principal
+// Lookup is how the principals of an actor are looked up.
+type Lookup = actor.Lookup

@@ -375,7 +375,7 @@ func TestTheStrictestCounts(t *testing.T) {
 		case tc.want != policy.Deny && (err != nil || s.box.reached() != before+1 || len(p.asked) == 1 != (tc.want == policy.Ask)):
 			t.Errorf("%s: %v, asked %d times", name, err, len(p.asked))
 		}
-		if got := d.Explain(as(tc.a), "", s.cat.Now().Tool("box", tc.tool), []byte(`{"n":1}`)); got.Action != tc.want || !got.Visible {
+		if got := d.Explain(t.Context(), as(tc.a), "", s.cat.Now().Tool("box", tc.tool), []byte(`{"n":1}`)); got.Action != tc.want || !got.Visible {
 			t.Errorf("%s: explained as %+v", name, got)
 		}
 	}

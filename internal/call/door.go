@@ -2,7 +2,7 @@
 // through which everything passes that runs a tool, reads a resource or gets a
 // prompt, whichever face it came by.
 //
-// In order: may the caller use this upstream; do its headers say what the
+// In order: may those come in yet whom the caller acts for; may the caller use this upstream; do its headers say what the
 // arguments say; does the policy allow the call, or a person whom it has asked;
 // what do references in the arguments stand for; do the arguments fit the tool's
 // schema; is there a result that may be reused; then the upstream, with its queue, breakers and time-outs; then what
@@ -74,7 +74,8 @@ type Options struct {
 	Desk     *policy.Desk // where people are asked; nil: nobody can be
 	Rules    *policy.Set
 	// Principal returns who has a name now, or nil: those behind a call may have
-	// been there before it. nil means that nobody is.
+	// been there before it, and may have gone. If it is nil itself, no chain of
+	// another call is believed, and nobody is looked up again.
 	Principal Lookup
 	// Leads reports whether what a server offers leads to the hub of that id;
 	// nil means that nothing does.
@@ -147,7 +148,7 @@ func (d *Door) Do(ctx context.Context, c *Call) (mcp.Response, error) {
 	if d.tracer != nil {
 		ctx, t.span = d.span(ctx, c)
 	}
-	resp, err := d.cancellable(ctx, c, &t, began)
+	resp, err := d.attended(ctx, c, &t, began)
 	t.ended = time.Now() // the clock is read once for the record and the time that it took
 	d.count(ctx, c, &t, resp, err, t.ended.Sub(began)-t.waited)
 	return resp, err
@@ -240,6 +241,9 @@ func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
 	a := c.Req.Client.Actor
 	if a.Depth() > actor.MaxDepth {
 		return fault.New(fault.Loop, c.Upstream.Name(), "%d delegates act for each other, which is as many as may", a.Depth())
+	}
+	if err := d.delegated(c); err != nil {
+		return err
 	}
 	if !d.sees(c) {
 		return unseen(c)

@@ -216,6 +216,9 @@ func (t *turn) do(ctx context.Context, j *job) error {
 	if j.tool == nil {
 		return t.result(ctx, j, &Result{Content: j.refusal, IsError: true, Status: Refused})
 	}
+	if err := t.present(); err != nil {
+		return err
+	}
 	turn := ctx
 	ctx, over := t.calls.open(ctx, j.ID)
 	defer over()

@@ -181,6 +181,8 @@ type turn struct {
 // run runs the turn from its start to its end.
 func (t *turn) run(ctx context.Context) End {
 	t.begun = time.Now()
+	ctx, leave := t.by.Watch(ctx, t.e.principal)
+	defer leave()
 	t.openLog()
 	if err := t.start(ctx); errors.Is(err, errDropped) {
 		return End{Reason: ReasonAborted}
@@ -252,7 +254,7 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 	}()
 	switch {
 	case t.gone != nil:
-		return t.fail(fault.New(fault.Denied, t.input.Principal, "the message cannot be answered: %v", t.gone))
+		return t.fail(t.nobody(t.gone))
 	case t.model.Model == nil:
 		_, err := t.e.opts.Models(t.agent.Model)
 		if err == nil {
@@ -283,11 +285,27 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 
 // step asks the model once and makes the calls that it wants.
 func (t *turn) step(ctx context.Context) (end End, more bool) {
+	if err := t.present(); err != nil {
+		return t.fail(err), false
+	}
 	calls, end, ok := t.ask(ctx)
 	if !ok || len(calls) == 0 {
 		return end, false
 	}
 	return t.make(ctx, calls)
+}
+
+// present reports that somebody the turn is for may not come in any more. It is
+// asked before each step and each call; between them the turn's context ends.
+func (t *turn) present() error {
+	if err := t.by.Check(t.e.principal); err != nil {
+		return t.nobody(err)
+	}
+	return nil
+}
+
+func (t *turn) nobody(err error) *fault.Error {
+	return fault.New(fault.Denied, t.input.Principal, "the message cannot be answered: %v", err)
 }
 
 // sorry is what the user is told when a turn ends before its time: what went
@@ -309,6 +327,9 @@ func (t *turn) fail(err error) End {
 func (t *turn) stopped(ctx context.Context) End {
 	if errors.Is(context.Cause(ctx), ErrClosed) {
 		return End{Reason: ReasonInterrupted, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String()}
+	}
+	if why := context.Cause(ctx); errors.Is(why, actor.ErrGone) {
+		return t.fail(t.nobody(why))
 	}
 	return End{Reason: ReasonAborted, Text: "Stopped."}
 }

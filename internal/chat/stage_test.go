@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,7 +169,8 @@ type staged struct {
 	options  Options
 	rules    policy.Rules // by which the face decides
 	window   int
-	quiet    bool // nobody attends
+	quiet    bool         // nobody attends
+	gone     *atomic.Bool // the token of who speaks is; nil: it stays
 }
 
 func newStage(t testing.TB, o staged) *stage {
@@ -189,6 +191,9 @@ func newStage(t testing.TB, o staged) *stage {
 	}
 	o.options.Face = func(string) call.Face { return gate.Face(s.shop, gate.Options{Rules: policy.Compile(o.rules, nil)}) }
 	o.options.Principal = func(_ string, via auth.Via) *auth.Principal {
+		if o.gone != nil && o.gone.Load() {
+			return nil
+		}
 		if via == s.who.Via {
 			return s.who
 		}

@@ -236,7 +236,9 @@ func (h *Host) List(w http.ResponseWriter, _ *http.Request, who *auth.Principal)
 	}
 	agents := []agentBrief{}
 	for _, a := range h.engine.Agents() {
-		agents = append(agents, agentBrief{a.Name, a.Description})
+		if allowed(who, a.Name) {
+			agents = append(agents, agentBrief{a.Name, a.Description})
+		}
 	}
 	return sayJSON(w, http.StatusOK, map[string]any{"conversations": list, "more": more, "agents": agents})
 }

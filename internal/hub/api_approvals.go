@@ -199,7 +199,7 @@ func (h *Hub) forgetRemembered(w http.ResponseWriter, r *http.Request, who *auth
 		return err
 	}
 	id := r.PathValue("decision")
-	gone, err := h.desk.Forget(r.Context(), principal, id)
+	gone, err := h.desk.ForgetFor(r.Context(), who, principal, id)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
@@ -101,6 +102,7 @@ func (h *Hub) shownTo(who *auth.Principal, s upstream.Status) upstream.Status {
 			s.Hint = cmp.Or(s.Hint, "Ask the hub's owner, who sees what the program wrote.")
 		}
 		s.Stderr, s.Cause = nil, ""
+		h.countFor(who, &s)
 		return s
 	}
 	s.Cause = h.logs.Hidden(s.Cause)
@@ -109,6 +111,23 @@ func (h *Hub) shownTo(who *auth.Principal, s upstream.Status) upstream.Status {
 		s.Stderr[i] = h.logs.Hidden(line)
 	}
 	return s
+}
+
+// countFor counts what somebody can see of a server.
+func (h *Hub) countFor(who *auth.Principal, s *upstream.Status) {
+	view := h.door.View(apiClient(who), "")
+	lists := h.cat.Now().Of(s.Name)
+	if lists == nil {
+		return
+	}
+	for kind, n := range map[catalog.Kind]*int{catalog.Tool: &s.Tools, catalog.Prompt: &s.Prompts, catalog.Resource: &s.Resources, catalog.Template: &s.Templates} {
+		*n = 0
+		for _, it := range lists.Items[kind] {
+			if view.Item(it) {
+				*n++
+			}
+		}
+	}
 }
 
 // restartServer connects to a server anew. It does not wait until it is there.

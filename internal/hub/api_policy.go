@@ -69,7 +69,7 @@ func (h *Hub) testPolicy(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	if len(args) == 0 || string(args) == "null" {
 		args = []byte("{}")
 	}
-	a := policyAnswer{Principal: client.Actor.Name(), Name: it.Exposed, Explanation: h.door.Explain(client, q.Session, it, args), Trusted: it.Trusted}
+	a := policyAnswer{Principal: client.Actor.Name(), Name: it.Exposed, Explanation: h.door.Explain(r.Context(), client, q.Session, it, args), Trusted: it.Trusted}
 	if q.Agent != nil {
 		a.Agent = cmp.Or(*q.Agent, "chat")
 	}

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,8 +81,11 @@ func TestAPIPolicyTest(t *testing.T) {
 	waitTools(t, h)
 	owner, ann := apiClient{t, h, h.Token}, tokenFor(t, h, "ann", "up")
 	tokenFor(t, h, "bob", "plan")
+	owner.put("work", "v", `"/etc/passwd"`)
 	for _, tc := range []struct{ ask, want string }{
 		{`{"tool":"up__write","args":{"path":"/etc/x"}}`, `"action":"deny","reason":"not there","rule":"policy rule 1 (up:write)","visible":true`},
+		{`{"tool":"up__write","session":"work","args":{"path":"@v"}}`, `"rule":"policy rule 1 (up:write)"`},
+		{`{"tool":"up__write","session":"work","args":{"path":"@none"}}`, `"rule":"reference"`},
 		{`{"tool":"up__write","args":{"path":"/home/../etc/x"}}`, `"action":"deny"`},
 		{`{"tool":"up__write","args":{"path":"/home/x"}}`, `"action":"allow"`},
 		{`{"tool":"up:write","principal":"ann","args":{"path":"/home/x"}}`, `"rule":"policy rule 2 (up:write)"`},
@@ -100,6 +104,24 @@ func TestAPIPolicyTest(t *testing.T) {
 	} {
 		if a := owner.do("POST", "/api/v1/policy/test", tc.ask); !strings.Contains(string(a.Body), tc.want) {
 			t.Errorf("%s: %s, want %s", tc.ask, a.Body, tc.want)
+		}
+	}
+	// What she cannot see is not counted for her, nor listed.
+	for _, who := range []struct {
+		apiClient
+		tools int
+		clerk bool
+	}{{owner, 5, true}, {ann, 4, false}} {
+		type row struct {
+			Name  string
+			Tools int
+		}
+		servers := hubtest.Decode[struct{ Servers []row }](who.ok("GET", "/api/v1/servers", "")).Servers
+		if !slices.Contains(servers, row{"up", who.tools}) {
+			t.Errorf("%+v, want %d tools of up", servers, who.tools)
+		}
+		if list := string(who.do("GET", "/api/chat", "").Body); strings.Contains(list, "Clerk") != who.clerk {
+			t.Errorf("the agents of the chat: %s", list)
 		}
 	}
 	if a := ann.do("POST", "/api/v1/policy/test", `{"tool":"up__echo","principal":"bob"}`); a.Status != 403 {

@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -120,5 +121,30 @@ func TestRevokedTokenHearsNothing(t *testing.T) {
 	}
 	if got := say(t, ws, hello); !strings.Contains(got, "protocolVersion") {
 		t.Errorf("the other token's socket: %s", got)
+	}
+}
+
+// A task of a token that is revoked asks nobody any more: its question is
+// withdrawn, and there is nothing left to approve.
+func TestRevokedTokensTaskIsOver(t *testing.T) {
+	hubtest.Parallel(t)
+	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled, hubtest.Modules())
+	waitTools(t, h)
+	owner, fay := apiClient{t, h, h.Token}, tokenFor(t, h, "fay", "*")
+	defer attend(t, h, h.Token)()
+	if status, e := fay.tool("task_start", `{"tool":"up__write","arguments":{"path":"a"}}`); status != http.StatusOK {
+		t.Fatalf("%d %+v", status, e)
+	}
+	a := owner.asked()
+	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Revoke("fay"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the question is withdrawn", func() bool { return len(owner.approvals()) == 0 })
+	if got := owner.do("POST", "/api/v1/approvals/"+a.ID, `{"decision":"approve"}`); got.Status != http.StatusNotFound {
+		t.Errorf("it can be approved: %d %s", got.Status, got.Body)
 	}
 }

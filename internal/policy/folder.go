@@ -25,6 +25,9 @@ func newFolder(dir string) *folder {
 // below it. Where it cannot be told, which is so of a path that climbs out by
 // .. or begins with ~, the strict answer is no and the broad one yes.
 func (f *folder) holds(v *scalar, strict bool) bool {
+	if f.isAway(v.text) {
+		return !strict
+	}
 	if strict {
 		// On Windows a backslash separates, and elsewhere it is a character
 		// like others: unless the folder tells which it is, the answer must
@@ -48,18 +51,31 @@ func (f *folder) holds(v *scalar, strict bool) bool {
 	return false
 }
 
+// isAway reports whether a path begins at a ~ of which it cannot be told where
+// it leads: the folder does not begin there too, or the path climbs out by ..
+// again, which would take the ~ out of its clean form.
+func (f *folder) isAway(text string) bool {
+	name := unlabelled(text)
+	return strings.HasPrefix(name, "~") && !(strings.HasPrefix(f.lower, "~") && strings.HasPrefix(path.Clean(slashed(name)), "~"))
+}
+
 // broadPaths are the clean paths that a server may take the text for. Some
 // systems do not tell capitals from small letters.
 func broadPaths(text string) []string {
 	if text == "" {
 		return []string{}
 	}
-	name := strings.TrimPrefix(strings.ToLower(text), "file://")
+	name := unlabelled(text)
 	out := []string{path.Clean(name)}
 	if strings.Contains(name, `\`) {
 		out = append(out, path.Clean(slashed(name)))
 	}
 	return out
+}
+
+// unlabelled is the text in small letters, without what makes a path a URI.
+func unlabelled(text string) string {
+	return strings.TrimPrefix(strings.ToLower(text), "file://")
 }
 
 func below(dir, name string) bool { return name != "" && isBelow(dir, path.Clean(name)) }

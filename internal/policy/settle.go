@@ -149,6 +149,24 @@ func (d *Desk) Forget(ctx context.Context, principal, id string) ([]Remembered, 
 	return d.forget(ctx, principal, func(r *Remembered) bool { return id == "" || r.ID == id })
 }
 
+// ForgetFor is Forget for somebody who asks for it. Who may approve has said no;
+// only who may approve as well can take that back. Others end what was allowed.
+func (d *Desk) ForgetFor(ctx context.Context, who *auth.Principal, principal, id string) ([]Remembered, error) {
+	may := func(r *Remembered) bool { return r.Approve || who.Has(auth.RightApprove) }
+	kept := false
+	gone, err := d.forget(ctx, principal, func(r *Remembered) bool {
+		if id != "" && r.ID != id {
+			return false
+		}
+		kept = kept || !may(r)
+		return may(r)
+	})
+	if err == nil && kept && id != "" {
+		err = &fault.Error{Kind: fault.Denied, Subject: id, Msg: "a remembered denial can be forgotten only with the right to approve", Hint: "Ask the owner, who can use the console or `stoa approvals forget`."}
+	}
+	return gone, err
+}
+
 // EndSession forgets what was decided for a Session that has ended.
 func (d *Desk) EndSession(ctx context.Context, principal, session string) error {
 	_, err := d.forget(ctx, principal, func(r *Remembered) bool { return r.Scope == ForSession && r.Session == session })

@@ -1,0 +1,64 @@
+package call
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/upstream"
+)
+
+// What works for somebody whose token was revoked makes no call, also not one
+// that a person allows a moment later, and what it has asked is withdrawn.
+func TestNothingIsCalledForWhoIsGone(t *testing.T) {
+	s := stage(t, upstream.Options{})
+	for name, tc := range map[string]struct {
+		by     actor.Actor
+		before bool         // the token goes before the call
+		ask    policy.Asker // else while this asks
+	}{
+		"before a model's call": {by: direct(ann).By(actor.ByModel("")), before: true},
+		"before a task's call":  {by: direct(ann).By(actor.ByTask()), before: true},
+		"before a yes": {by: direct(ann).By(actor.ByTask()), ask: func(context.Context, policy.Approval) (policy.Decision, error) {
+			return policy.Decision{Approve: true, By: "somebody"}, nil
+		}},
+		"before a yes to a client": {by: direct(ann), ask: func(context.Context, policy.Approval) (policy.Decision, error) {
+			return policy.Decision{Approve: true, By: "somebody"}, nil
+		}},
+		"while nobody answers": {by: direct(ann).By(actor.ByModel("")), ask: func(ctx context.Context, _ policy.Approval) (policy.Decision, error) {
+			<-ctx.Done()
+			return policy.Decision{}, context.Cause(ctx)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var gone atomic.Bool
+			d := New(Options{Rules: compiled(policy.Rule{Action: policy.Ask}), Principal: func(name string, via auth.Via) *auth.Principal {
+				if gone.Load() {
+					return nil
+				}
+				return lookupOf(ann)(name, via)
+			}})
+			gone.Store(tc.before)
+			n, asked := s.box.reached(), 0
+			_, err := s.call(d, as(tc.by), "write", "", Hooks{Ask: func(ctx context.Context, a policy.Approval) (policy.Decision, error) {
+				asked++
+				gone.Store(true)
+				if tc.ask == nil {
+					return policy.Decision{Approve: true, By: "somebody"}, nil
+				}
+				return tc.ask(ctx, a)
+			}})
+			if !fault.Is(err, fault.Denied) || !strings.Contains(err.Error(), "not valid any more") || s.box.reached() != n {
+				t.Errorf("%v; %d calls", err, s.box.reached()-n)
+			}
+			if tc.before && asked > 0 {
+				t.Error("a person was asked")
+			}
+		})
+	}
+}
