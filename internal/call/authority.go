@@ -261,6 +261,13 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 	if err := d.same(c); err != nil {
 		return err
 	}
+	// The rules may be others by now, and the server may be switched off.
+	if !d.sees(c) {
+		return unseen(c)
+	}
+	if v := d.decide(c.Req.Client.Actor, s, trial.args); v.Action == policy.Deny {
+		return denied(s, v)
+	}
 	t.approved, t.pins = true, trial.used
 	if dec.Args == nil {
 		return nil
@@ -294,8 +301,16 @@ func (d *Door) approval(c *mcp.Client, s *policy.Subject, v policy.Verdict) poli
 // Question says who wants something, for the person who is asked.
 func Question(by actor.Actor) policy.Approval {
 	a := policy.Approval{Principal: by.Name(), Through: through(by)}
+	for name := range by.Models {
+		if name = agentName(name); !slices.Contains(a.Agents, name) {
+			a.Agents = append(a.Agents, name)
+		}
+	}
 	if name, ok := by.LastModel(); ok {
 		a.Agent = agentName(name)
+	}
+	if len(a.Agents) < 2 {
+		a.Agents = nil
 	}
 	return a
 }

@@ -2,11 +2,13 @@
 // through which everything passes that runs a tool, reads a resource or gets a
 // prompt, whichever face it came by.
 //
-// In order: may those come in yet whom the caller acts for; may the caller use this upstream; do its headers say what the
-// arguments say; does the policy allow the call, or a person whom it has asked;
-// what do references in the arguments stand for; do the arguments fit the tool's
-// schema; is there a result that may be reused; then the upstream, with its queue, breakers and time-outs; then what
-// is kept of the result; then counts, metrics and the record of the call. A request that is refused has not reached the upstream.
+// In order: may those still come in whom the caller acts for; may the caller use
+// this upstream; do its headers say what the arguments say; does the policy allow
+// the call, or a person whom it has asked; what do references in the arguments
+// stand for; do the arguments fit the tool's schema; is there a result that may be
+// reused; then the upstream, with its queue, breakers and time-outs; then what is
+// kept of the result; then counts, metrics and the record of the call. A request
+// that is refused has not reached the upstream.
 package call
 
 import (

@@ -360,3 +360,21 @@ func TestRulesChangeLive(t *testing.T) {
 		t.Errorf("without rules again: %s", m.Raw)
 	}
 }
+
+// A yes comes too late for what is denied or switched off by then.
+func TestApprovedTooLate(t *testing.T) {
+	hubtest.Parallel(t)
+	h, web := keeping(t, planSpec(), hubtest.Config(func(c *config.Config) {
+		c.Policy.Rules = config.Rules{Rules: []config.Rule{{Tools: []string{"up:echo"}, Action: "ask"}}}
+	}))
+	api := apiClient{t, h, h.Token}
+	c := h.Client(t, hubtest.ClientOptions{})
+	defer attend(t, h, h.Token)()
+	x := c.Go("tools/call", hubtest.ToolParams("up__echo", `{"n":1}`))
+	ask := api.asked()
+	api.ok("PUT", "/api/v1/modules/up", `{"on":false}`)
+	api.decide(ask.ID, `{"decision":"approve"}`)
+	if _, m := x.Wait(); m.Error == nil && !strings.Contains(string(m.Result), `"isError":true`) || len(web.State().Called) > 0 {
+		t.Errorf("called although it is off: %s, %v", m.Raw, web.State().Called)
+	}
+}

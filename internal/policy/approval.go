@@ -24,6 +24,7 @@ type Approval struct {
 	Session   string          `json:"session,omitempty"`
 	Principal string          `json:"principal"`
 	Agent     string          `json:"agent,omitempty"`   // of the hub, whose model wants to call
+	Agents    []string        `json:"agents,omitempty"`  // all whose models act in it, Agent last, if there are several
 	Through   []string        `json:"through,omitempty"` // by which delegates of the principal it comes, the first one first
 	Client    string          `json:"client,omitempty"`  // how the client that wants to call names itself
 	Turn      string          `json:"turn,omitempty"`

@@ -166,11 +166,57 @@ func (d *Desk) wait(ctx context.Context, p *pending) (Decision, error) {
 }
 
 // recall returns what is remembered about a, or nil. A denial counts more than
-// an approval.
+// an approval. Where several models act, what was said of any of them that
+// denies counts; an approval has to be of them together, or of each.
 func (d *Desk) recall(ctx context.Context, a *Approval) (*Decision, error) {
+	found, err := d.recallOf(ctx, a, *a)
+	if err != nil {
+		return nil, err
+	}
+	each := found
+	if len(a.Agents) > 1 && (found == nil || found.Approve) {
+		if each, err = d.recallEach(ctx, a); err != nil {
+			return nil, err
+		}
+		if each == nil || each.Approve && found != nil {
+			each = found
+		}
+	}
+	if each == nil {
+		return nil, nil
+	}
+	return &Decision{Approve: each.Approve, Remember: each.Scope, By: each.By, Reason: ReasonRemembered, Time: time.Now()}, nil
+}
+
+// recallEach returns a denial of any of the models that act in a, or an approval
+// if there is one of each.
+func (d *Desk) recallEach(ctx context.Context, a *Approval) (*Remembered, error) {
+	var last *Remembered
+	lacking := false
+	for _, name := range a.Agents {
+		alone := *a
+		alone.Agent, alone.Agents = name, nil
+		found, err := d.recallOf(ctx, a, alone)
+		if err != nil || found != nil && !found.Approve {
+			return found, err
+		}
+		if found == nil {
+			lacking = true
+			continue
+		}
+		last = found
+	}
+	if lacking {
+		return nil, nil
+	}
+	return last, nil
+}
+
+// recallOf returns what is remembered about one that stands for a, or nil.
+func (d *Desk) recallOf(ctx context.Context, a *Approval, one Approval) (*Remembered, error) {
 	var found *Remembered
 	for _, scope := range scopes {
-		r, ok := remembered(a, scope)
+		r, ok := remembered(&one, scope)
 		if !ok {
 			continue
 		}
@@ -186,10 +232,7 @@ func (d *Desk) recall(ctx context.Context, a *Approval) (*Decision, error) {
 			found = got
 		}
 	}
-	if found == nil {
-		return nil, nil
-	}
-	return &Decision{Approve: found.Approve, Remember: found.Scope, By: found.By, Reason: ReasonRemembered, Time: time.Now()}, nil
+	return found, nil
 }
 
 // refused is the decision about what was never asked.

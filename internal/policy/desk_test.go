@@ -292,6 +292,51 @@ func TestDecisionsAreRemembered(t *testing.T) {
 	})
 }
 
+// What was said of the model of one agent is no yes for what it does for another
+// model, and a no for both.
+func TestEachModelOfAChainCounts(t *testing.T) {
+	d := desk(t, storetest.Open(t, store.Options{}), DeskOptions{})
+	leave := d.Attend("alice", "")
+	by := func(agents ...string) Approval {
+		a := wants("s", "write")
+		a.Agent = agents[len(agents)-1]
+		if len(agents) > 1 {
+			a.Agents = agents
+		}
+		return a
+	}
+	remember := func(a Approval, approve bool) {
+		t.Helper()
+		asked, done := ask(t.Context(), d, a)
+		if err := d.Decide(alice, asked.ID, Decision{Approve: approve, Remember: ForTool}); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+	}
+	remember(by("writer"), true)
+	remember(by("other", "reader"), true)
+	remember(by("third"), false)
+	leave() // nobody is asked from here on
+	for _, tc := range []struct {
+		agents []string
+		known  bool
+		yes    bool
+	}{
+		{[]string{"writer"}, true, true},
+		{[]string{"chat", "writer"}, false, false},
+		{[]string{"writer", "chat"}, false, false},
+		{[]string{"other", "reader"}, true, true},
+		{[]string{"reader"}, false, false},
+		{[]string{"third", "writer"}, true, false},
+		{[]string{"writer", "third"}, true, false},
+	} {
+		dec, err := d.Ask(t.Context(), by(tc.agents...), nil)
+		if err != nil || (dec.Reason == ReasonRemembered) != tc.known || dec.Approve != tc.yes {
+			t.Errorf("%v: %+v, %v", tc.agents, dec, err)
+		}
+	}
+}
+
 func forgetAll(t *testing.T, d *Desk, one bool) {
 	t.Helper()
 	all, err := d.Remembered(t.Context(), "alice")

@@ -24,7 +24,7 @@ type Remembered struct {
 	Kind      string    `json:"kind"`
 	Scope     Remember  `json:"scope"`
 	Session   string    `json:"session,omitempty"` // of scope session
-	Agent     string    `json:"agent,omitempty"`   // the hub's own agent whose model wanted to call; empty for a client
+	Agent     string    `json:"agent,omitempty"`   // the hub's own agent whose model wanted to call, or several with > between them; empty for a client
 	Upstream  string    `json:"upstream,omitempty"`
 	Ref       string    `json:"ref,omitempty"`        // of scopes session and tool
 	Digest    string    `json:"definition,omitempty"` // the definition that it was said of; an approval holds for no other
@@ -40,7 +40,7 @@ var scopes = []Remember{ForSession, ForTool, ForUpstream}
 // remembered is what a decision about a, kept for that scope, is about. ok is
 // false if a has nothing of that scope.
 func remembered(a *Approval, scope Remember) (r Remembered, ok bool) {
-	r = Remembered{Principal: a.Principal, Kind: a.Kind, Scope: scope, Agent: a.Agent, Upstream: a.Upstream}
+	r = Remembered{Principal: a.Principal, Kind: a.Kind, Scope: scope, Agent: a.acting(), Upstream: a.Upstream}
 	switch scope {
 	case ForSession:
 		r.Session, r.Ref = a.Session, a.Ref
@@ -53,6 +53,15 @@ func remembered(a *Approval, scope Remember) (r Remembered, ok bool) {
 	}
 	r.ID = r.digest()
 	return r, ok
+}
+
+// acting names the agents whose models act: what was said of one of them says
+// nothing of what they do together.
+func (a *Approval) acting() string {
+	if len(a.Agents) > 1 {
+		return strings.Join(a.Agents, " > ")
+	}
+	return a.Agent
 }
 
 // digest names what the decision is about: the same for all that are about the
