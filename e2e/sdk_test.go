@@ -16,7 +16,7 @@ func fixtureExpectations(d dialect, prefix string, missingResource int) []expect
 	steps := []expectation{
 		{"tools", awaitTools(prefix + "test_simple_text"), lists("tools", "name", prefix+"test_error_handling", prefix+"json_schema_2020_12_tool")},
 		{"call", call(prefix+"test_simple_text", nil), saysText("This is a simple text response for testing.")},
-		{"progress", withProgress, sawMost(
+		{"progress", withProgress, sawFirst(
 			progress(100, func(p float64) string { return fmt.Sprintf("Completed step %.0f of 100", p) }, 0, 50, 100), mentions(""))},
 		{"tool-error", call(prefix+"test_error_handling", nil), toolFails},
 		{"unknown-tool", call(prefix+"no_such_tool", nil), fails(-32602)},

@@ -118,14 +118,17 @@ func TestTimeout(t *testing.T) {
 // Progress gives a call more time; the maximum stands.
 func TestProgressExtendsTimeout(t *testing.T) {
 	hubtest.Parallel(t)
-	o := worldOptions{server: func(s *config.Server) { s.Timeout, s.MaxTimeout = 1500*time.Millisecond, 4*time.Second }}
+	within := func(most time.Duration) worldOptions {
+		return worldOptions{server: func(s *config.Server) { s.Timeout, s.MaxTimeout = 1500*time.Millisecond, most }}
+	}
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		for _, transport := range []string{"stdio", "sse"} {
 			t.Run(string(era)+"/"+transport, func(t *testing.T) {
-				w := newWorld(t, cell{era, transport, true}, slowSpec(), o)
+				w := newWorld(t, cell{era, transport, true}, slowSpec(), within(time.Minute))
 				if m := w.call("steps", "", `"progressToken":1`); m.Text() != "done" {
 					t.Errorf("a call of 2.4 s with progress: %s", m.Raw)
 				}
+				w = newWorld(t, cell{era, transport, true}, slowSpec(), within(4*time.Second))
 				began := time.Now()
 				if m := w.call("endless", "", `"progressToken":1`); m.Fault().Data.Kind != "timeout" || !strings.Contains(string(m.Error), "within 4s") {
 					t.Errorf("an endless call with progress: %s", m.Raw)

@@ -31,7 +31,8 @@ func suiteEnd(t *testing.T, st *store.Store) {
 	if r.Find("p", "end") != nil || len(r.All(func(p string) bool { return true })) != len(reopened(t, st, r).All(func(string) bool { return true })) {
 		t.Error("it is still there")
 	}
-	if u, b := usage(t, r); u.Entries != before.Entries || b.Entries != blobs.Entries {
+	// What other tests left to be removed may have gone meanwhile.
+	if u, b := usage(t, r); u.Entries > before.Entries || b.Entries > blobs.Entries {
 		t.Errorf("%d entries and %d of blobs before, %d and %d after", before.Entries, blobs.Entries, u.Entries, b.Entries)
 	}
 	// Who still has it in hand begins anew.
