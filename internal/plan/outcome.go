@@ -72,7 +72,11 @@ func outcome(resp mcp.Response, err error) result {
 // that it is only for now.
 func saidNo(e envelope.Envelope, kind string) result {
 	out := result{failure: &Failure{Kind: kind, Message: clip(e.Error), Hint: clip(e.Message)}, said: true, settled: settled(kind) || settled(strings.ToLower(e.Code)), refused: kind == deniedKind || kind == unansweredKind}
-	if kind == "" {
+	missing := fault.ResourceNotFound.String()
+	switch {
+	case kind == missing || strings.ToLower(e.Code) == missing:
+		out.lasting = true // a plan may wait for it by its retries
+	case kind == "":
 		out.lasting = lasting(e.Error) || !passing(e.Error)
 	}
 	return out
@@ -82,7 +86,7 @@ func saidNo(e envelope.Envelope, kind string) result {
 var settledKinds = []fault.Kind{
 	fault.InvalidRequest, fault.UnknownMethod, fault.InvalidParams, fault.UnknownTool, fault.TooLarge, fault.HeaderMismatch, fault.MissingCapability, fault.BadVersion,
 	fault.Unauthorized, fault.ForeignOrigin, fault.InvalidArguments, fault.BadReference, fault.SessionRequired, fault.Denied, fault.ApprovalRequired, fault.Limit,
-	fault.DefinitionHeld, fault.ResourceNotFound, fault.UnknownAgent, fault.Misconfigured, fault.Loop,
+	fault.DefinitionHeld, fault.UnknownAgent, fault.Misconfigured, fault.Loop,
 }
 
 func settled(kind string) bool {
