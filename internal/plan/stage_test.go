@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,7 @@ type stage struct {
 	who      *auth.Principal
 	by       actor.Actor // who, as the API lets them in
 	left     atomic.Bool // its token is not valid any more
+	lease    time.Duration
 
 	mu    sync.Mutex
 	calls []string            // the tools as they were called, with their arguments
@@ -95,7 +97,7 @@ func (s *stage) options() plan.RunsOptions {
 			}
 			return s.who
 		},
-		Sessions: s.sessions, Desk: s.desk, Lease: 2 * time.Second, Max: 20, Keep: func() time.Duration { return time.Hour },
+		Sessions: s.sessions, Desk: s.desk, Lease: cmp.Or(s.lease, 2*time.Second), Max: 20, Keep: func() time.Duration { return time.Hour },
 	}
 }
 
