@@ -86,7 +86,7 @@ func openAgentsWith(t *testing.T, o AgentOptions, play script.Options) *agentSta
 	e, err := chat.Open(t.Context(), nil, chat.Options{
 		Face:   func(string) call.Face { return door.Face(s.box, door.Options{Rules: allow}) },
 		Models: func(string) (chat.Model, error) { return chat.Model{Model: model, Name: "script"}, nil },
-		Attach: s.files.Attach,
+		Attach: s.files.Attach, Principal: known,
 	}, chat.Settings{Agents: []chat.Agent{{Name: "AIlumina"}, {Name: "news"}}})
 	if err != nil {
 		t.Fatal(err)
