@@ -55,8 +55,9 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *toolCall, resp mcp.Resp
 	if !cards {
 		return annotate(c, resp, "stoa/saved", about, "The result is kept as @"+card.Name+"."), nil
 	}
+	out := cardResult(c, card, about) // before the release: what is shown of the result may lie in its memory
 	resp.Release()
-	return mcp.Response{Result: cardResult(c, card, about)}, nil
+	return mcp.Response{Result: out}, nil
 }
 
 func keep(ctx context.Context, t *toolCall, res session.Result) (session.Card, error) {

@@ -105,6 +105,24 @@ func TestResultsAreKeptAsTheyCame(t *testing.T) {
 	}
 }
 
+// A card shows what the tool said, whatever else goes on: its memory is not
+// given back while the card is made.
+func TestCardsShowWhatWasSaid(t *testing.T) {
+	hubtest.Parallel(t)
+	for _, era := range bothEras {
+		h, _ := keeping(t, peer.Spec{Tools: []peer.Tool{defined("say", `"inputSchema":{"type":"object"}`)}})
+		c := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/s/work/mcp"})
+		for _, n := range []int{20, 3000} {
+			said := strings.Repeat("these words ", n/12)
+			m := c.Tool("up__say", `{"saveAs":"kept","said":"`+said+`"}`)
+			if !strings.Contains(m.Text(), "these words") || !strings.HasPrefix(m.Text(), "Kept as") && n < 100 {
+				t.Errorf("%s, %d bytes: %s", era, n, m.Raw)
+			}
+			good(t, c.Tool("context_remove", `{"name":"kept"}`))
+		}
+	}
+}
+
 func TestSaveAsThatCannotBe(t *testing.T) {
 	hubtest.Parallel(t)
 	no := false

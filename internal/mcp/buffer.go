@@ -3,6 +3,8 @@ package mcp
 import (
 	"io"
 	"sync"
+
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // A buffer is memory for one message, reused between messages. Buffers that
@@ -16,6 +18,7 @@ var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 1024
 func newBuffer() *buffer { return buffers.Get().(*buffer) }
 
 func (b *buffer) free() {
+	wire.Spoil(b.b)
 	b.b = b.b[:0]
 	buffers.Put(b)
 }

@@ -62,6 +62,7 @@ func (e *EventReader) Release() {
 	}
 	e.pooled = false // a second Release must not give it to two
 	e.r.Reset(nil)   // what it read from may go
+	Spoil(e.data[:cap(e.data)])
 	released.Put(e)
 }
 

@@ -48,10 +48,7 @@ func Serve(tb testing.TB, spec Spec) *HTTPServer {
 		tb.Fatal(err)
 	}
 	h := &HTTPServer{tb: tb, spec: spec, journal: &journal{path: spec.StatePath}}
-	l, err := net.Listen("tcp", port.Address(tb))
-	if err != nil {
-		tb.Fatalf("peer %s: listen on loopback: %v", spec.Name, err)
-	}
+	l := port.Listen(tb, port.Address(tb))
 	h.URL = "http://" + l.Addr().String() + "/mcp"
 	h.start(l)
 	tb.Cleanup(h.Kill)
@@ -87,12 +84,7 @@ func (h *HTTPServer) Kill() {
 func (h *HTTPServer) Restart() {
 	h.tb.Helper()
 	h.Kill()
-	addr := h.URL[len("http://") : len(h.URL)-len("/mcp")]
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		h.tb.Fatalf("peer %s: listen on %s again: %v", h.spec.Name, addr, err)
-	}
-	h.start(l)
+	h.start(port.Listen(h.tb, h.URL[len("http://"):len(h.URL)-len("/mcp")]))
 }
 
 // EndStreams ends every subscriptions/listen with its result, as a server that
