@@ -219,3 +219,56 @@ func TestPlanOfAModelStaysAModels(t *testing.T) {
 	h.tool(t, "/mcp", "", "plan__tidy", object{})
 	l.want(t, "write", 2)
 }
+
+// Who runs a run's plan again by its id has no more rights for it than the run
+// had: what a model wrote or began is a model's work then, too.
+func TestPlanRunAgainIsBoundAsBefore(t *testing.T) {
+	t.Parallel()
+	files, l := upstream(t)
+	h := serve(t, object{"files": files})
+	path := filepath.Join(t.TempDir(), "a")
+	h.say(t, h.owner, callOf("plan_create", object{"plan": planOf(step(path)), "publish": "tidy"}))
+	for name, begin := range map[string]func(){
+		"a plan that a model published": func() { h.tool(t, "/mcp", "", "plan__tidy", object{}) },
+		"a plan that a model ran":       func() { h.say(t, h.owner, callOf("plan_execute", object{"plan": planOf(step(path))})) },
+	} {
+		known := map[string]bool{}
+		for _, r := range h.runs(t) {
+			known[r.ID] = true
+		}
+		begin()
+		id := ""
+		for _, r := range h.runs(t) {
+			if !known[r.ID] {
+				id = r.ID
+			}
+		}
+		if id == "" {
+			t.Fatalf("%s: there is no run", name)
+		}
+		for way, again := range map[string]func() string{
+			"plan_execute": func() string { return h.tool(t, "/mcp", "", "plan_execute", object{"plan": id}).text },
+			"as the owner": func() string { return h.tool(t, "/mcp", h.owner, "plan_execute", object{"plan": id}).text },
+			"in a batch": func() string {
+				return h.tool(t, "/mcp", "", "tools_batch", object{"calls": list{object{"tool": "plan_execute", "arguments": object{"plan": id}}}}).text
+			},
+			"by POST": func() string {
+				var begun struct{ Run struct{ ID string } }
+				if got := h.post(t, "/api/v1/runs", h.owner, object{"plan": id}); json.Unmarshal([]byte(got.text), &begun) != nil || begun.Run.ID == "" {
+					return got.text
+				}
+				return h.quiet(t, begun.Run.ID)
+			},
+			"by stoa plan run": func() string {
+				out, _ := h.run(t, "plan", "run", id, "--data", h.data, "--config", h.config)
+				return out
+			},
+		} {
+			mentions(t, name+", "+way, again(), "approval_required", "APPROVAL_REQUIRED", "a person has to allow it")
+			l.want(t, "write", 0)
+		}
+	}
+	if exists(path) {
+		t.Error("the file was written though nobody approved")
+	}
+}

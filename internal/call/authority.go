@@ -175,9 +175,13 @@ func subject(c *Call) (s policy.Subject, ok bool) {
 		if c.Rename == "uri" {
 			uri = c.Name
 		}
-		return policy.Subject{Kind: policy.KindResource, Tool: uri, Upstream: up, Ref: up + ":" + uri}, true
+		return resourceOf(up, uri), true
 	}
 	return s, false
+}
+
+func resourceOf(server, uri string) policy.Subject {
+	return policy.Subject{Kind: policy.KindResource, Tool: uri, Upstream: server, Ref: server + ":" + uri}
 }
 
 // authorise decides about a call that is to be made, and has a person decide if

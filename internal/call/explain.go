@@ -38,6 +38,14 @@ func (d *Door) Explain(ctx context.Context, c *mcp.Client, name string, it *cata
 	return Explanation{Verdict: verdict, Visible: view.Item(it)}
 }
 
+// ExplainResource says what would become of reading a resource of a server, by
+// the URI that the server knows it by.
+func (d *Door) ExplainResource(c *mcp.Client, name, server, uri string) Explanation {
+	s := resourceOf(server, uri)
+	view := d.View(c, name)
+	return Explanation{Verdict: d.decide(c.Actor, &s, nil), Visible: view.Resource(server, uri)}
+}
+
 // resolved are the arguments as the server would get them.
 func (d *Door) resolved(ctx context.Context, c *mcp.Client, name string, it *catalog.Item, args []byte) ([]byte, error) {
 	if d.sessions == nil || it.Kind != catalog.Tool || it.Handling.NoReferences || !session.HasReference(args) {

@@ -97,7 +97,7 @@ func (v *View) Resource(server, uri string) bool {
 	if !v.Server(server) {
 		return false
 	}
-	s := policy.Subject{Kind: policy.KindResource, Tool: uri, Upstream: server, Ref: server + ":" + uri}
+	s := resourceOf(server, uri)
 	return !v.d.hidden(v.actor, &s)
 }
 

@@ -17,12 +17,13 @@ type policyCmd struct {
 type policyTestCmd struct {
 	reach
 	asJSON
-	As      string   `help:"Whose call it would be: local, or the name of a token (default: local)." placeholder:"PRINCIPAL"`
-	Agent   string   `help:"The agent whose model would make the call; chat is the chat host. Without it, the principal calls itself." placeholder:"NAME"`
-	Session string   `help:"The session it would be made in." placeholder:"NAME"`
-	Prompt  bool     `help:"The name is that of a prompt."`
-	Name    string   `arg:"" help:"Name of the tool, as in stoa tools."`
-	Args    []string `arg:"" optional:"" name:"arguments" help:"key=value pairs, or one of a JSON object, @file and - (stdin)."`
+	As       string   `help:"Whose call it would be: local, or the name of a token (default: local)." placeholder:"PRINCIPAL"`
+	Agent    string   `help:"The agent whose model would make the call; chat is the chat host. Without it, the principal calls itself." placeholder:"NAME"`
+	Session  string   `help:"The session it would be made in." placeholder:"NAME"`
+	Prompt   bool     `help:"The name is that of a prompt." xor:"kind"`
+	Resource bool     `help:"The name is the URI of a resource." xor:"kind"`
+	Name     string   `arg:"" help:"Name of the tool, as in stoa tools; of a prompt; or the URI of a resource."`
+	Args     []string `arg:"" optional:"" name:"arguments" help:"key=value pairs, or one of a JSON object, @file and - (stdin)."`
 }
 
 func (c *policyTestCmd) Help() string {
@@ -31,6 +32,7 @@ func (c *policyTestCmd) Help() string {
     stoa policy test files__write_file path=/etc/passwd
     stoa policy test --as alice files__write_file path=notes.md
     stoa policy test --agent writer files__delete path=notes.md
+    stoa policy test --as alice --resource file:///etc/passwd
 
 The exit code is 0 if the call would be made or a person asked, and 5 if it would be refused.`
 }
@@ -42,7 +44,7 @@ func (c *policyTestCmd) Run(ctx context.Context, s std) error {
 	}
 	defer hub.close()
 	var input json.RawMessage
-	if !c.Prompt { // the schema tells how to read the arguments
+	if !c.Prompt && !c.Resource { // the schema tells how to read the arguments
 		if raw, err := hub.ask(ctx, http.MethodGet, "/api/v1/tools/"+url.PathEscape(c.Name), nil, nil); err == nil {
 			input = wire.Get(raw, "inputSchema")
 		}
@@ -52,8 +54,13 @@ func (c *policyTestCmd) Run(ctx context.Context, s std) error {
 		return err
 	}
 	question := map[string]any{"principal": c.As, "session": c.Session, "args": json.RawMessage(args)}
-	if question["tool"] = c.Name; c.Prompt {
-		question["tool"], question["prompt"] = "", c.Name
+	switch {
+	case c.Prompt:
+		question["prompt"] = c.Name
+	case c.Resource:
+		question["resource"] = c.Name
+	default:
+		question["tool"] = c.Name
 	}
 	if c.Agent != "" {
 		question["agent"] = c.Agent

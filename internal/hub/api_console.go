@@ -113,10 +113,20 @@ func (h *Hub) shownTo(who *auth.Principal, s upstream.Status) upstream.Status {
 	return s
 }
 
-// countFor counts what somebody can see of a server.
+// countFor counts what somebody can see of a server, and leaves out what is said
+// of the rest.
 func (h *Hub) countFor(who *auth.Principal, s *upstream.Status) {
 	view := h.door.View(apiClient(who), "")
-	lists := h.cat.Now().Of(s.Name)
+	now := h.cat.Now()
+	hidden := func(tool string) bool {
+		it := now.Tool(s.Name, tool)
+		return it == nil || !view.Item(it)
+	}
+	if u := h.pool.Get(s.Name); u != nil {
+		s.Open(slices.DeleteFunc(u.OpenTools(), hidden))
+	}
+	s.Health = slices.DeleteFunc(slices.Clone(s.Health), func(n upstream.Health) bool { return n.Tool() != "" && hidden(n.Tool()) })
+	lists := now.Of(s.Name)
 	if lists == nil {
 		return
 	}

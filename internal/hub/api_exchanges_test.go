@@ -35,8 +35,7 @@ func exchangeHub(t *testing.T, edits ...hubtest.Edit) (c apiClient, read func() 
 		{Name: "hang", Behaviour: peer.Do(peer.Hang)},
 		{Name: "big", Behaviour: peer.Behaviour{Kind: peer.Big, N: 200 << 10}},
 	}, Prompts: []peer.Prompt{{Name: "greet", Behaviour: peer.Do(peer.Greet)}}, Resources: []peer.Resource{{URI: "mem://note", Text: "a note"}}}
-	up := hubtest.Stdio("up", spec, func(s *config.Server) {
-		s.Timeout = time.Second
+	up := hubtest.Stdio("up", spec, hubtest.Within("hang", time.Second), func(s *config.Server) {
 		s.Env["KEY"] = secret.New(apiSecret)
 	})
 	h := hubtest.New(t, append([]hubtest.Edit{up, hubtest.Modules()}, edits...)...)

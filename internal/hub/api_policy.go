@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
@@ -21,6 +22,7 @@ type policyQuestion struct {
 	Session   string          `json:"session"`
 	Tool      string          `json:"tool"`
 	Prompt    string          `json:"prompt"`
+	Resource  string          `json:"resource"` // its URI
 	Args      json.RawMessage `json:"args"`
 }
 
@@ -47,8 +49,8 @@ func (h *Hub) testPolicy(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	if q.Prompt != "" {
 		kind, name = catalog.Prompt, q.Prompt
 	}
-	if name == "" || q.Tool != "" && q.Prompt != "" {
-		return &fault.Error{Kind: fault.InvalidArguments, Subject: "tool", Msg: "the body has to name a tool or a prompt", Hint: `Send {"principal":"alice","tool":"files__write_file","args":{"path":"a"}}.`}
+	if named := slices.DeleteFunc([]string{q.Tool, q.Prompt, q.Resource}, func(s string) bool { return s == "" }); len(named) != 1 {
+		return &fault.Error{Kind: fault.InvalidArguments, Subject: "tool", Msg: "the body has to name a tool, a prompt or a resource, and one of them only", Hint: `Send {"principal":"alice","tool":"files__write_file","args":{"path":"a"}}.`}
 	}
 	client, err := h.asPrincipal(who, q)
 	if err != nil {
@@ -61,6 +63,13 @@ func (h *Hub) testPolicy(w http.ResponseWriter, r *http.Request, who *auth.Princ
 		view := h.door.View(client, q.Session)
 		see = view.Sight()
 	}
+	if q.Resource != "" {
+		server, uri, err := h.cat.Now().Route(q.Resource, see)
+		if err != nil {
+			return err
+		}
+		return say(w, q.answer(client, q.Resource, h.door.ExplainResource(client, q.Session, server, uri)))
+	}
 	it, err := h.cat.Now().Find(kind, name, see)
 	if err != nil {
 		return err
@@ -69,11 +78,17 @@ func (h *Hub) testPolicy(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	if len(args) == 0 || string(args) == "null" {
 		args = []byte("{}")
 	}
-	a := policyAnswer{Principal: client.Actor.Name(), Name: it.Exposed, Explanation: h.door.Explain(r.Context(), client, q.Session, it, args), Trusted: it.Trusted}
+	a := q.answer(client, it.Exposed, h.door.Explain(r.Context(), client, q.Session, it, args))
+	a.Trusted = it.Trusted
+	return say(w, a)
+}
+
+func (q *policyQuestion) answer(client *mcp.Client, name string, e call.Explanation) policyAnswer {
+	a := policyAnswer{Principal: client.Actor.Name(), Name: name, Explanation: e}
 	if q.Agent != nil {
 		a.Agent = cmp.Or(*q.Agent, "chat")
 	}
-	return say(w, a)
+	return a
 }
 
 // asPrincipal is the client that a question about the policy is about.

@@ -137,7 +137,7 @@ func TestAPISpoken(t *testing.T) {
 func TestAPISpokenOnce(t *testing.T) {
 	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}, {Name: "slow", Behaviour: peer.Do(peer.Hang)}}}
-	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) { s.Task, s.Timeout = config.TaskAuto, 100*time.Millisecond }))
+	h := hubtest.New(t, hubtest.Stdio("up", spec, hubtest.Within("slow", 100*time.Millisecond), func(s *config.Server) { s.Task = config.TaskAuto }))
 	settled(t, h, "up")
 	api := apiClient{t, h, h.Token}
 	last := hubtest.Decode[eventPage](api.ok("GET", "/api/v1/events?wait=0s&limit=1000", "")).Next

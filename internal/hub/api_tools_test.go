@@ -98,7 +98,7 @@ func apiHub(t *testing.T, edits ...hubtest.Edit) apiClient {
 		{Name: "numbers", Behaviour: peer.Behaviour{Kind: peer.Verbatim, Raw: `{"content":[{"type":"text","text":"{\"big\":12345678901234567890, \"z\":1, \"a\":1.0}"}]}`}},
 		{Name: "big", Behaviour: peer.Behaviour{Kind: peer.Big, N: 40 << 10}},
 	}}
-	up := hubtest.Stdio("up", spec, func(s *config.Server) { s.Timeout = time.Second })
+	up := hubtest.Stdio("up", spec, hubtest.Within("hang", time.Second))
 	h := hubtest.New(t, append([]hubtest.Edit{up, hubtest.Modules()}, edits...)...)
 	waitTools(t, h)
 	return apiClient{t, h, h.Token}

@@ -43,8 +43,7 @@ func TestErrors(t *testing.T) {
 		Raw: `{"isError":true,"content":[{"type":"text","text":"cannot take \"a private diary, verysecretvalue\" nor 471104711047"}]}`}},
 		{Name: "slow", Behaviour: peer.Do(peer.Hang)}}})
 	edits := []hubtest.Edit{
-		hubtest.HTTP("up", web.URL, func(s *config.Server) {
-			s.Timeout = 100 * time.Millisecond
+		hubtest.HTTP("up", web.URL, hubtest.Within("slow", 100*time.Millisecond), func(s *config.Server) {
 			s.Headers = map[string]secret.String{"Authorization": secret.New("Bearer verysecretvalue")}
 		}),
 		hubtest.HTTP("away", "http://127.0.0.1:1/mcp"),

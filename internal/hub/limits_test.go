@@ -117,9 +117,11 @@ func TestBreakerOfToolIsTold(t *testing.T) {
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "bad", Behaviour: peer.Behaviour{Kind: peer.Error, Raw: `{"code":-32603,"message":"broken"}`}}, {Name: "echo"}}}
 	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) {
 		s.Breaker = config.Breaker{Failures: 2, Window: time.Minute, Cooldown: time.Hour}
-	}))
+	}), func(s *hubtest.Setup) {
+		s.Config.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:bad"}, Principals: []string{"eve"}, Action: "deny"}}
+	})
 	waitTools(t, h)
-	c := apiClient{t, h, h.Token}
+	c, eve := apiClient{t, h, h.Token}, tokenFor(t, h, "eve", "up")
 	type status struct {
 		Breaker   string
 		OpenTools int
@@ -142,6 +144,11 @@ func TestBreakerOfToolIsTold(t *testing.T) {
 		for range 2 {
 			c.tool("up__bad", `{}`)
 		}
+	}
+	// Who cannot see the tool is not told of it.
+	got := hubtest.Decode[struct{ Server status }](eve.ok("GET", "/api/v1/servers/up", "")).Server
+	if diff := cmp.Diff(status{Breaker: "closed"}, got); diff != "" {
+		t.Errorf("the server, for who does not see the tool (-want +got):\n%s", diff)
 	}
 }
 

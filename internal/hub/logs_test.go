@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -22,9 +23,8 @@ func TestLogFilesOfTheDataFolder(t *testing.T) {
 	const password = "correct-horse-battery-staple"
 	var bearer string
 	h := hubtest.New(t,
-		hubtest.HTTP("up", web.URL, func(s *config.Server) {
+		hubtest.HTTP("up", web.URL, hubtest.Within("hang", 50*time.Millisecond), func(s *config.Server) {
 			s.Headers = map[string]secret.String{"Authorization": secret.New(password)}
-			s.Timeout = 50e6
 		}),
 		func(s *hubtest.Setup) {
 			bearer = token(t, s, "someone", "*")

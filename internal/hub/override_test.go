@@ -14,10 +14,10 @@ import (
 func overriding(by map[string]config.Override) hubtest.Edit {
 	spec := peer.Spec{Tools: []peer.Tool{
 		{Name: "echo"}, {Name: "params", Behaviour: peer.Do(peer.Params)}, {Name: "secret*"}, {Name: "secrets"},
-		{Name: "hang", Behaviour: peer.Do(peer.Hang)}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 400 * time.Millisecond}},
+		{Name: "hang", Behaviour: peer.Do(peer.Hang)}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2500 * time.Millisecond}},
 	}}
 	return hubtest.Stdio("up", spec, func(s *config.Server) {
-		s.Tools.Override, s.Timeout = by, 200*time.Millisecond
+		s.Tools.Override, s.Timeout = by, 2*time.Second
 	})
 }
 

@@ -69,12 +69,15 @@ func TestAnnotationsOfNewDefinitions(t *testing.T) {
 // of tools, for every principal and model.
 func TestAPIPolicyTest(t *testing.T) {
 	hubtest.Parallel(t)
-	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), hubtest.Modules(), func(s *hubtest.Setup) {
+	spec := policySpec()
+	spec.Resources = []peer.Resource{{URI: "file:///notes", Text: "a"}, {URI: "file:///secret", Text: "b"}}
+	h := hubtest.New(t, hubtest.Stdio("up", spec), hubtest.Modules(), func(s *hubtest.Setup) {
 		s.Config.Policy.Groups = map[string][]string{"staff": {"ann"}}
 		s.Config.Policy.Rules.Rules = []config.Rule{
 			{Tools: []string{"up:write"}, Args: map[string]config.Cond{"path": {Under: "/etc"}}, Action: "deny", Reason: "not there"},
 			{Tools: []string{"up:write"}, Groups: []string{"staff"}, Action: "ask"},
 			{Tools: []string{"up:wipe"}, Principals: []string{"a*"}, Action: "deny"},
+			{Resources: []string{"file:///secret"}, Principals: []string{"ann"}, Action: "deny"},
 		}
 		s.Config.Agents = append(s.Config.Agents, config.Agent{Name: "clerk", Title: "Clerk", Tools: []string{"up:look"}, Listed: true})
 	})
@@ -99,7 +102,12 @@ func TestAPIPolicyTest(t *testing.T) {
 		{`{"tool":"file_remove","agent":"chat"}`, `unknown tool`},
 		{`{"tool":"up__echo","principal":"zoe"}`, `nobody is called`},
 		{`{"tool":"up__echo","agent":"zoe"}`, `no agent of that name`},
-		{`{}`, `name a tool or a prompt`},
+		{`{"resource":"file:///secret","principal":"ann"}`, `"rule":"policy rule 4 (file:///secret)","visible":false`},
+		{`{"resource":"file:///notes","principal":"ann"}`, `"visible":true`},
+		{`{"resource":"file:///secret"}`, `"action":"allow"`},
+		{`{"resource":"ftp://none"}`, `no upstream offers this resource`},
+		{`{}`, `name a tool, a prompt or a resource`},
+		{`{"tool":"up__echo","resource":"file:///notes"}`, `one of them only`},
 		{`{"tool":"up__echo","as":"ann"}`, `unknown field`},
 	} {
 		if a := owner.do("POST", "/api/v1/policy/test", tc.ask); !strings.Contains(string(a.Body), tc.want) {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -70,6 +71,19 @@ func Stdio(name string, spec peer.Spec, edit ...func(*config.Server)) Edit {
 			srv.Env[k] = secret.New(v)
 		}
 		s.add(srv, edit)
+	}
+}
+
+// Within bounds the calls of one tool, and no others: those may take as long as a
+// busy machine needs.
+func Within(tool string, d time.Duration) func(*config.Server) {
+	return func(s *config.Server) {
+		if s.Tools.Override == nil {
+			s.Tools.Override = map[string]config.Override{}
+		}
+		o := s.Tools.Override[tool]
+		o.Timeout = d
+		s.Tools.Override[tool] = o
 	}
 }
 

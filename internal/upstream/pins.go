@@ -43,7 +43,7 @@ func (u *Upstream) noteUncached(k catalog.Kind, items []*catalog.Item) {
 		if it.CacheFor == 0 {
 			continue
 		}
-		code := "cache " + it.Name
+		code := aboutCache + it.Name
 		if why := it.Uncached(); why != "" {
 			u.health(code, "%s: %s", it.Name, why)
 			continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
@@ -19,6 +20,20 @@ import (
 type Health struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
+}
+
+// aboutCache begins the code of what is known of a tool's kept results; the
+// tool's name follows.
+const aboutCache = "cache "
+
+// Tool is the tool that it is about, as the server calls it; empty if it is
+// about the server.
+func (h Health) Tool() string {
+	tool, ok := strings.CutPrefix(h.Code, aboutCache)
+	if !ok {
+		return ""
+	}
+	return tool
 }
 
 // Transition is a change of an upstream's state.
@@ -68,8 +83,7 @@ type Status struct {
 // Status returns the upstream's status.
 func (u *Upstream) Status() Status {
 	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
-	open := u.tools.Open()
-	s.OpenTools, s.OpenNames = len(open), open[:min(len(open), maxOpenNames)]
+	s.Open(u.OpenTools())
 	switch {
 	case u.opts.Handler != nil:
 		s.Transport = cmp.Or(u.opts.Via, "local")
@@ -105,7 +119,7 @@ func (u *Upstream) Status() Status {
 		}
 	}
 	for code, text := range u.notes {
-		s.Health = append(s.Health, Health{code, text})
+		s.Health = append(s.Health, Health{Code: code, Text: text})
 	}
 	u.mu.Unlock()
 	sort.Ints(s.Pids)
@@ -114,8 +128,17 @@ func (u *Upstream) Status() Status {
 	return s
 }
 
+// OpenTools are the tools whose breakers let nothing through, as the server
+// calls them.
+func (u *Upstream) OpenTools() []string { return u.tools.Open() }
+
 // ToolBreaker says what would become of a call of a tool by its own breaker.
 func (u *Upstream) ToolBreaker(tool string) guard.State { return u.tools.State(tool) }
+
+// Open tells of the tools whose breakers let nothing through.
+func (s *Status) Open(tools []string) {
+	s.OpenTools, s.OpenNames = len(tools), tools[:min(len(tools), maxOpenNames)]
+}
 
 func (s *Status) catalogue(l *catalog.Lists) {
 	if l == nil {
@@ -189,7 +212,7 @@ func (u *Upstream) health(code, format string, args ...any) {
 	u.notes[code] = text
 	u.mu.Unlock()
 	if !known {
-		u.pool.onNote(u.opts.Name, Health{code, text})
+		u.pool.onNote(u.opts.Name, Health{Code: code, Text: text})
 		u.opts.Logger.Warn("upstream health", "action", "watch", "upstream", u.opts.Name, "code", code, "text", text)
 	}
 }
