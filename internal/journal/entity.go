@@ -99,9 +99,54 @@ func (x *Entity[S, E]) Latest(ctx context.Context) (S, error) {
 	return x.State(), err
 }
 
-// errAgain means that somebody else has written, and that the state is as they
-// left it.
-var errAgain = errors.New("somebody else wrote at the same time")
+// ErrAgain means that nothing was written since somebody else was quicker. What
+// they wrote is known now: decide again.
+var ErrAgain = errors.New("somebody else wrote at the same time")
+
+// Lock holds the entity of the key, which it returns: until Unlock nothing
+// happens to it but what the holder does, also not what others have written
+// meanwhile. A holder may call Now, Append and Replay, and what only reads the
+// log; all else would wait for itself.
+func (x *Entity[S, E]) Lock() *Entity[S, E] { return x.lock() }
+
+// Unlock lets go of an entity, and takes in what was heard meanwhile.
+func (x *Entity[S, E]) Unlock() { x.unlock() }
+
+// Now is what is known to who holds the entity.
+func (x *Entity[S, E]) Now() S { return x.state }
+
+// Append is Commit of one event for who holds the entity. It does not decide
+// again: ErrAgain says that the holder has to.
+func (x *Entity[S, E]) Append(ctx context.Context, e *E, data []byte) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return x.append(context.WithoutCancel(ctx), e, data)
+}
+
+// Replay calls fn with the events of the log from the one with a sequence on, for
+// who holds the entity, up to what is known of it. Data is what belongs to an
+// event, unless that is a blob. An entry that cannot be read is left out.
+func (x *Entity[S, E]) Replay(ctx context.Context, from uint64, fn func(e *E, data []byte, at Place) error) error {
+	return x.j.log.Scan(ctx, x.j.subject(x.key), from, func(entry Entry) error {
+		if entry.Seq > x.seq || bytes.Equal(entry.Data, tomb) {
+			return nil
+		}
+		e, data, blob, err := x.decode(entry.Data)
+		if err != nil {
+			return nil // it was told when it was read first
+		}
+		return fn(e, data, Place{Seq: entry.Seq, Blob: blob})
+	})
+}
+
+func (x *Entity[S, E]) decode(entry []byte) (e *E, data []byte, blob string, err error) {
+	err = guarded(func() (err error) {
+		e, data, blob, err = x.j.kind.Decode(entry)
+		return err
+	})
+	return e, data, blob, err
+}
 
 // tries is how often it is decided anew when others write the same entity.
 const tries = 16
@@ -127,11 +172,11 @@ func (x *Entity[S, E]) Commit(ctx context.Context, decide func(S) (*E, []byte, e
 		if err == nil {
 			return e, x.state, nil
 		}
-		if !errors.Is(err, errAgain) {
+		if !errors.Is(err, ErrAgain) {
 			return nil, x.state, err
 		}
 	}
-	return nil, x.state, fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(errAgain)
+	return nil, x.state, fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(ErrAgain)
 }
 
 // append writes one event: first to the log, then to memory, then it is told.
@@ -142,7 +187,7 @@ func (x *Entity[S, E]) append(ctx context.Context, e *E, data []byte) error {
 		return err
 	}
 	// What cannot follow must not be written.
-	if _, _, err := x.next(e, Place{Seq: x.seq + 1, Blob: blob}); err != nil {
+	if err := x.check(e, Place{Seq: x.seq + 1, Blob: blob}); err != nil {
 		x.discard(blob)
 		return err
 	}
@@ -215,7 +260,7 @@ func (x *Entity[S, E]) refused(ctx context.Context, entry []byte, err error) (fo
 	case found:
 		return true, nil
 	case isConflict:
-		return false, errAgain
+		return false, ErrAgain
 	}
 	return false, err
 }
@@ -257,12 +302,7 @@ func (x *Entity[S, E]) apply(entry Entry) {
 		x.buried(entry.Seq, entry.Time)
 		return
 	}
-	var e *E
-	var blob string
-	err := guarded(func() (err error) {
-		e, _, blob, err = x.j.kind.Decode(entry.Data)
-		return err
-	})
+	e, _, blob, err := x.decode(entry.Data)
 	if err == nil {
 		err = x.take(e, Place{Seq: entry.Seq, Blob: blob})
 	}
@@ -287,6 +327,19 @@ func (x *Entity[S, E]) next(e *E, at Place) (s S, spares []Spare, err error) {
 	return s, spares, err
 }
 
+// check says why an event cannot follow. Called with write held.
+func (x *Entity[S, E]) check(e *E, at Place) error {
+	if x.j.kind.Check == nil {
+		_, _, err := x.next(e, at)
+		return err
+	}
+	s := x.state
+	if !x.there {
+		s = x.j.kind.New(x.key)
+	}
+	return guarded(func() error { return x.j.kind.Check(s, e) })
+}
+
 // take makes an event count that is in the log. Called with write held.
 func (x *Entity[S, E]) take(e *E, at Place) error {
 	next, spares, err := x.next(e, at)
@@ -304,7 +357,7 @@ func (x *Entity[S, E]) take(e *E, at Place) error {
 		spares = append(spares, Spare{Seq: tombAt})
 	}
 	x.j.spares.add(x.key, spares...)
-	x.j.tell(x, e)
+	x.j.tell(x, e, at)
 	return nil
 }
 
@@ -328,11 +381,11 @@ func (x *Entity[S, E]) Remove(ctx context.Context, unless func(S) error) error {
 			x.buried(seq, time.Now())
 			return nil
 		}
-		if _, err = x.refused(ctx, tomb, err); err != nil && !errors.Is(err, errAgain) {
+		if _, err = x.refused(ctx, tomb, err); err != nil && !errors.Is(err, ErrAgain) {
 			return err
 		}
 	}
-	return fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(errAgain)
+	return fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(ErrAgain)
 }
 
 // buried makes the removal of an entity count, which is in the log.
@@ -348,7 +401,7 @@ func (x *Entity[S, E]) buried(seq uint64, at time.Time) {
 	x.state, x.seq, x.there, x.gone = x.j.kind.New(x.key), seq, false, at
 	x.mu.Unlock()
 	if was {
-		x.j.tell(x, nil)
+		x.j.tell(x, nil, Place{})
 	}
 }
 
@@ -359,7 +412,7 @@ func (x *Entity[S, E]) forget() {
 	x.state, x.seq, x.there, x.gone = x.j.kind.New(x.key), 0, false, time.Time{}
 	x.mu.Unlock()
 	if was {
-		x.j.tell(x, nil)
+		x.j.tell(x, nil, Place{})
 	}
 }
 

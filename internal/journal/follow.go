@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// Listen has f told of each change, in the order of each entity; f must not
-// block. A nil event means that the entity was removed.
-func (j *Journal[S, E]) Listen(f func(x *Entity[S, E], e *E)) {
+// Listen has f told of each change as Kind.Changed is.
+func (j *Journal[S, E]) Listen(f func(x *Entity[S, E], e *E, at Place)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.listen = append(j.listen, f)
 }
 
-func (j *Journal[S, E]) tell(x *Entity[S, E], e *E) {
+func (j *Journal[S, E]) tell(x *Entity[S, E], e *E, at Place) {
 	if j.ctx == nil {
 		return // it is being opened
 	}
@@ -24,10 +23,10 @@ func (j *Journal[S, E]) tell(x *Entity[S, E], e *E) {
 	all := j.listen
 	j.mu.RUnlock()
 	if j.kind.Changed != nil {
-		all = append([]func(*Entity[S, E], *E){j.kind.Changed}, all...)
+		all = append([]func(*Entity[S, E], *E, Place){j.kind.Changed}, all...)
 	}
 	for _, f := range all {
-		if err := guarded(func() error { f(x, e); return nil }); err != nil {
+		if err := guarded(func() error { f(x, e, at); return nil }); err != nil {
 			j.o.Logger.Error("panic while a change was told", "journal", j.kind.Subjects, "entity", x.key, "err", err)
 		}
 	}

@@ -36,7 +36,7 @@ type Journal[S, E any] struct {
 
 	mu     sync.RWMutex
 	all    map[string]*Entity[S, E]
-	listen []func(x *Entity[S, E], e *E)
+	listen []func(x *Entity[S, E], e *E, at Place)
 }
 
 // Open reads what the log holds. Close ends it; the log stays open.
@@ -48,10 +48,11 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 		o.TombLife = 10 * time.Minute
 	}
 	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares()}
-	var ok bool
-	if j.before, j.after, ok = strings.Cut(kind.Subjects, "*"); !ok {
+	first, last := strings.Index(kind.Subjects, "*"), strings.LastIndex(kind.Subjects, "*")
+	if first < 0 {
 		return nil, fmt.Errorf("open the journal %s: no * stands for the key", kind.Subjects)
 	}
+	j.before, j.after = kind.Subjects[:first], kind.Subjects[last+1:]
 	if err := log.Scan(ctx, kind.Subjects, 0, func(e Entry) error {
 		j.opened = e.Seq
 		x := j.make(j.key(e.Subject))

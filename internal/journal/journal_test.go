@@ -32,7 +32,7 @@ type note struct {
 // notes are the places of their data.
 type notes map[string]Place
 
-func kind(changed func(x *Entity[notes, note], e *note)) Kind[notes, note] {
+func kind(changed func(x *Entity[notes, note], e *note, at Place)) Kind[notes, note] {
 	return Kind[notes, note]{
 		Subjects: "evt.notes.*.e",
 		Inline:   64,
@@ -84,7 +84,7 @@ func kind(changed func(x *Entity[notes, note], e *note)) Kind[notes, note] {
 
 type book = Journal[notes, note]
 
-func open(t testing.TB, log Log, blobs Blobs, o Options, changed func(*Entity[notes, note], *note)) *book {
+func open(t testing.TB, log Log, blobs Blobs, o Options, changed func(*Entity[notes, note], *note, Place)) *book {
 	t.Helper()
 	j, err := Open(context.Background(), log, blobs, kind(changed), o)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestTwoAgree(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[string][]string{}
 	a := open(t, log, blobs, Options{}, nil)
-	b := open(t, log, blobs, Options{}, func(x *Entity[notes, note], e *note) {
+	b := open(t, log, blobs, Options{}, func(x *Entity[notes, note], e *note, at Place) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -208,7 +208,7 @@ func TestNothingIsLeft(t *testing.T) {
 		defer log.mu.Unlock()
 		blobs.mu.Lock()
 		defer blobs.mu.Unlock()
-		return len(log.entries), len(blobs.all)
+		return len(log.where), len(blobs.all)
 	}
 	until(t, "what was replaced is removed", func() bool { e, b := count(); return e == 1 && b == 1 })
 	if err := j.At("x").Remove(t.Context(), nil); err != nil {
@@ -252,7 +252,7 @@ func TestStrangeEntriesAreSkipped(t *testing.T) {
 			t.Errorf("%s there is %v", what, got)
 		}
 	}
-	if n := len(log.entries); n != 6 {
+	if n := len(log.where); n != 6 {
 		t.Errorf("%d entries are left", n)
 	}
 }

@@ -2,9 +2,10 @@ package journal
 
 // Kind says what the entities of a journal are: S is what is known of one, E an
 // event. Nothing in it may block, and all of it is called with the entity
-// locked; an S is never changed after it was returned.
+// locked. An S is never changed after it was returned, unless Check is there.
 type Kind[S, E any] struct {
-	// Subjects are those of the entities, with * for the key.
+	// Subjects are those of the entities, with * for the key, or *.* for one of
+	// two parts.
 	Subjects string
 	// Inline is how many bytes of data an entry may have; more is a blob. 0
 	// means as many as fit.
@@ -18,12 +19,16 @@ type Kind[S, E any] struct {
 	// Apply says what is known after an event, and which entries are needed no
 	// longer. It refuses what cannot follow.
 	Apply func(s S, e *E, at Place) (S, []Spare, error)
+	// Check says why an event cannot follow, for a kind whose states are large:
+	// its Apply may change the state that it is given, and is called once for an
+	// event. Whoever reads such a state holds the entity (Lock). May be nil.
+	Check func(s S, e *E) error
 	// Blobs are those of all that the entity holds; nil if there are none.
 	Blobs func(s S) []string
 	// Changed is told each event that was applied since the journal was opened;
-	// may be nil. A nil event means that the entity was removed, or that so much
-	// happened that it was read anew.
-	Changed func(x *Entity[S, E], e *E)
+	// may be nil. It is called with the entity locked, and must not block nor
+	// call the entity. A nil event means that the entity was removed.
+	Changed func(x *Entity[S, E], e *E, at Place)
 }
 
 // Place says where the data of an event is.

@@ -1,10 +1,12 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -13,15 +15,17 @@ import (
 
 // Memory is a Log that ends with the process.
 type Memory struct {
-	mu      sync.Mutex
-	seq     uint64
-	entries []Entry           // in their order
-	last    map[string]uint64 // of each subject
-	grown   chan struct{}     // closed with the next entry
+	mu       sync.Mutex
+	seq      uint64
+	subjects map[string][]Entry // those of each, in their order; none is empty
+	where    map[uint64]string  // the subject of each entry
+	grown    chan struct{}      // closed with the next entry
 }
 
 // NewMemory returns an empty log.
-func NewMemory() *Memory { return &Memory{last: map[string]uint64{}, grown: make(chan struct{})} }
+func NewMemory() *Memory {
+	return &Memory{subjects: map[string][]Entry{}, where: map[uint64]string{}, grown: make(chan struct{})}
+}
 
 // Append is that of Log.
 func (m *Memory) Append(ctx context.Context, subject string, data []byte, expect uint64) (uint64, error) {
@@ -30,29 +34,25 @@ func (m *Memory) Append(ctx context.Context, subject string, data []byte, expect
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if last := m.last[subject]; last != expect {
+	all := m.subjects[subject]
+	last := uint64(0)
+	if len(all) > 0 {
+		last = all[len(all)-1].Seq
+	}
+	if last != expect {
 		return 0, &Conflict{Subject: subject, Expected: expect, Last: last}
 	}
 	m.seq++
-	m.entries = append(m.entries, Entry{Seq: m.seq, Subject: subject, Time: time.Now().UTC(), Data: slices.Clone(data)})
-	m.last[subject] = m.seq
+	m.subjects[subject] = append(all, Entry{Seq: m.seq, Subject: subject, Time: time.Now().UTC(), Data: slices.Clone(data)})
+	m.where[m.seq] = subject
 	close(m.grown)
 	m.grown = make(chan struct{})
 	return m.seq, nil
 }
 
-// at is the index of the first entry that has the sequence or a later one.
-// Called with mu held.
-func (m *Memory) at(seq uint64) int {
-	i, _ := slices.BinarySearchFunc(m.entries, seq, func(e Entry, seq uint64) int {
-		switch {
-		case e.Seq < seq:
-			return -1
-		case e.Seq > seq:
-			return 1
-		}
-		return 0
-	})
+// indexOf is that of the first entry that has the sequence or a later one.
+func indexOf(all []Entry, seq uint64) int {
+	i, _ := slices.BinarySearchFunc(all, seq, func(e Entry, seq uint64) int { return cmp.Compare(e.Seq, seq) })
 	return i
 }
 
@@ -60,10 +60,12 @@ func (m *Memory) at(seq uint64) int {
 func (m *Memory) Read(_ context.Context, seq uint64) (Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := m.at(seq); i < len(m.entries) && m.entries[i].Seq == seq {
-		return m.entries[i].clone(), nil
+	subject, ok := m.where[seq]
+	if !ok {
+		return Entry{}, fmt.Errorf("read %d: %w", seq, ErrNotFound)
 	}
-	return Entry{}, fmt.Errorf("read %d: %w", seq, ErrNotFound)
+	all := m.subjects[subject]
+	return all[indexOf(all, seq)].clone(), nil
 }
 
 func (e Entry) clone() Entry {
@@ -75,12 +77,34 @@ func (e Entry) clone() Entry {
 func (m *Memory) Last(_ context.Context, filter string) (Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range slices.Backward(m.entries) {
-		if Matches(filter, e.Subject) {
-			return e.clone(), nil
+	var last Entry
+	for all := range m.matching(filter) {
+		if e := all[len(all)-1]; e.Seq > last.Seq {
+			last = e
 		}
 	}
-	return Entry{}, fmt.Errorf("read the last %s: %w", filter, ErrNotFound)
+	if last.Seq == 0 {
+		return Entry{}, fmt.Errorf("read the last %s: %w", filter, ErrNotFound)
+	}
+	return last.clone(), nil
+}
+
+// matching goes through the entries of each subject that a filter stands for.
+// Called with mu held.
+func (m *Memory) matching(filter string) iter.Seq[[]Entry] {
+	return func(yield func([]Entry) bool) {
+		if filter != "" && !strings.ContainsAny(filter, "*>") {
+			if all := m.subjects[filter]; len(all) > 0 {
+				yield(all)
+			}
+			return
+		}
+		for subject, all := range m.subjects {
+			if Matches(filter, subject) && !yield(all) {
+				return
+			}
+		}
+	}
 }
 
 // Scan is that of Log.
@@ -103,10 +127,18 @@ func (m *Memory) since(filter string, from uint64) ([]Entry, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []Entry
-	for _, e := range m.entries[m.at(from):] {
-		if Matches(filter, e.Subject) {
+	subjects := 0
+	for all := range m.matching(filter) {
+		if all = all[indexOf(all, from):]; len(all) == 0 {
+			continue
+		}
+		subjects++
+		for _, e := range all {
 			out = append(out, e.clone())
 		}
+	}
+	if subjects > 1 {
+		slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 	return out, m.grown
 }
@@ -133,13 +165,14 @@ func (m *Memory) Tail(ctx context.Context, filter string, from uint64, fn func(E
 func (m *Memory) Delete(_ context.Context, seq uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := m.at(seq)
-	if i >= len(m.entries) || m.entries[i].Seq != seq {
+	subject, ok := m.where[seq]
+	if !ok {
 		return fmt.Errorf("delete %d: %w", seq, ErrNotFound)
 	}
-	subject := m.entries[i].Subject
-	m.entries = slices.Delete(m.entries, i, i+1)
-	m.settle(subject)
+	all := m.subjects[subject]
+	i := indexOf(all, seq)
+	m.keep(subject, slices.Delete(all, i, i+1))
+	delete(m.where, seq)
 	return nil
 }
 
@@ -147,30 +180,23 @@ func (m *Memory) Delete(_ context.Context, seq uint64) error {
 func (m *Memory) PurgeBefore(_ context.Context, filter string, seq uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	gone := map[string]bool{}
-	m.entries = slices.DeleteFunc(m.entries, func(e Entry) bool {
-		goes := e.Seq < seq && Matches(filter, e.Subject)
-		if goes {
-			gone[e.Subject] = true
+	for all := range m.matching(filter) {
+		subject, n := all[0].Subject, indexOf(all, seq)
+		for _, e := range all[:n] {
+			delete(m.where, e.Seq)
 		}
-		return goes
-	})
-	for subject := range gone {
-		m.settle(subject)
+		m.keep(subject, slices.Delete(all, 0, n))
 	}
 	return nil
 }
 
-// settle finds the last sequence of a subject of which entries went. Called
-// with mu held.
-func (m *Memory) settle(subject string) {
-	for _, e := range slices.Backward(m.entries) {
-		if e.Subject == subject {
-			m.last[subject] = e.Seq
-			return
-		}
+// keep makes all the entries of a subject. Called with mu held.
+func (m *Memory) keep(subject string, all []Entry) {
+	if len(all) == 0 {
+		delete(m.subjects, subject)
+		return
 	}
-	delete(m.last, subject)
+	m.subjects[subject] = all
 }
 
 // Matches reports whether a subject is one of those that a filter stands for.

@@ -98,7 +98,7 @@ func (r *Registry) wrap(x *entity) *Task {
 }
 
 // changed takes note of what happened to a Task, here or in another hub.
-func (r *Registry) changed(x *entity, e *Event) {
+func (r *Registry) changed(x *entity, e *Event, _ journal.Place) {
 	if e == nil {
 		r.mu.Lock()
 		t := r.tasks[x.Key()]
