@@ -1,0 +1,20 @@
+// Package lease lets one hub at a time own a piece of work: a run that is
+// driven, a turn that is answered.
+//
+// # Promises
+//
+//   - At most one holder has the lease of a key, in this process and among all
+//     hubs that share the store.
+//   - A holder that loses its lease learns of it (Lost) before the store gives
+//     the lease to another hub, as long as its process runs. One whose process
+//     was stopped learns of it when the process goes on. So what a holder writes
+//     needs a fence of its own, such as the sequence that a journal expects.
+//   - The lease of a hub that died ends by itself after Options.Life.
+//
+// # What it does not do
+//
+// It does not wait for a lease and does not queue: Try says who holds it. It
+// does not know what the work is.
+//
+// Without a store, and where no other hub can use it, leases are kept in memory.
+package lease

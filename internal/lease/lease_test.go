@@ -1,0 +1,304 @@
+package lease_test
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/lease"
+	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	storetest.Child()
+	goleak.VerifyTestMain(m)
+}
+
+const life = 2 * time.Second
+
+func open(t *testing.T, st *store.Store, o lease.Options) *lease.Book {
+	t.Helper()
+	if o.Life == 0 {
+		o.Life = life
+	}
+	o.Bucket = "worklease"
+	b, err := lease.Open(t.Context(), st, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// take takes a lease that must be free.
+func take(t *testing.T, b *lease.Book, key string) *lease.Lease {
+	t.Helper()
+	l, holder, err := b.Try(t.Context(), key)
+	if err != nil || l == nil || holder != b.Hub() {
+		t.Fatalf("%s is not granted but held by %q: %v", key, holder, err)
+	}
+	return l
+}
+
+// refused asks for a lease that somebody must have.
+func refused(t *testing.T, b *lease.Book, key, by string) {
+	t.Helper()
+	if l, holder, err := b.Try(t.Context(), key); err != nil || l != nil || holder != by {
+		t.Fatalf("%s: granted %v, held by %q, and not by %s: %v", key, l != nil, holder, by, err)
+	}
+	if holder, err := b.Holder(t.Context(), key); err != nil || holder != by {
+		t.Fatalf("%s: its holder is %q: %v", key, holder, err)
+	}
+}
+
+func lost(l *lease.Lease) bool {
+	select {
+	case <-l.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// eventually takes a lease when it becomes free.
+func eventually(t *testing.T, b *lease.Book, key string) (l *lease.Lease) {
+	t.Helper()
+	await.Until(t, key+" is free", func() bool {
+		l, _, _ = b.Try(t.Context(), key)
+		return l != nil
+	})
+	return l
+}
+
+// Where no other hub can be, a lease is granted unless somebody in the process
+// has it.
+func TestOneHub(t *testing.T) {
+	for name, b := range map[string]*lease.Book{
+		"without a store": open(t, nil, lease.Options{Hub: "a"}),
+		"alone":           open(t, storetest.Open(t, store.Options{}), lease.Options{Hub: "a", Alone: true}),
+		"with a store":    open(t, storetest.Open(t, store.Options{}), lease.Options{Hub: "a"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := take(t, b, "k")
+			refused(t, b, "k", "a")
+			take(t, b, "other").Release()
+			l.Release()
+			if holder, err := b.Holder(t.Context(), "k"); err != nil || holder != "" {
+				t.Fatalf("its holder is %q: %v", holder, err)
+			}
+			take(t, b, "k").Release()
+		})
+	}
+}
+
+// Many ask at once, in two hubs: one has it.
+func TestExclusive(t *testing.T) {
+	s := storetest.StartServer(t)
+	a := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "a"})
+	b := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "b"})
+	var wg sync.WaitGroup
+	var working, granted atomic.Int32
+	for i := range 8 {
+		wg.Go(func() {
+			for range 10 {
+				l, _, err := []*lease.Book{a, b}[i%2].Try(t.Context(), "k")
+				if err != nil {
+					t.Error(err)
+				}
+				if l == nil {
+					continue
+				}
+				if granted.Add(1); working.Add(1) != 1 {
+					t.Error("two hold it")
+				}
+				working.Add(-1)
+				l.Release()
+			}
+		})
+	}
+	wg.Wait()
+	if granted.Load() == 0 {
+		t.Error("nobody ever had it")
+	}
+}
+
+// A lease lasts as long as it is held, and not longer than that.
+func TestHeldAndReleased(t *testing.T) {
+	s := storetest.StartServer(t)
+	a := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "a"})
+	b := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "b"})
+	l := take(t, a, "k")
+	until := time.Now().Add(2 * life)
+	await.Until(t, "it was held for longer than it lives", func() bool {
+		refused(t, b, "k", "a")
+		return time.Now().After(until)
+	})
+	if lost(l) {
+		t.Error("it was lost")
+	}
+	l.Release()
+	take(t, b, "k").Release()
+}
+
+// What a hub asked for and never got an answer to does not keep it from asking
+// again, and keeps others only for its time.
+func TestDeadLease(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	a, b := open(t, st, lease.Options{Hub: "a"}), open(t, st, lease.Options{Hub: "b"})
+	bucket, err := st.Bucket(t.Context(), store.BucketOptions{Name: "worklease"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"one", "two"} {
+		if _, err := bucket.Put(t.Context(), key, []byte("a"), life); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, b, key, "a")
+	}
+	take(t, a, "one").Release()
+	eventually(t, b, "two").Release()
+}
+
+// A holder that the store does not hear of knows that it has lost its lease
+// before another hub gets it.
+func TestStalledHolder(t *testing.T) {
+	s := storetest.StartServer(t)
+	p := newProxy(t, s.URL)
+	a := open(t, storetest.Open(t, store.Options{URL: p.url}), lease.Options{Hub: "a"})
+	b := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "b"})
+	l := take(t, a, "k")
+	p.stall()
+	theirs := eventually(t, b, "k")
+	if !lost(l) {
+		t.Error("another hub has it, and its holder does not know")
+	}
+	p.restore()
+	l.Release()
+	refused(t, a, "k", "b") // what it released was not its own any more
+	theirs.Release()
+}
+
+// A renewal of which no answer comes may have been stored: its holder finds out
+// and goes on.
+func TestUnansweredRenewal(t *testing.T) {
+	s := storetest.StartServer(t)
+	p := newProxy(t, s.URL)
+	long := lease.Options{Hub: "a", Life: 8 * time.Second}
+	a := open(t, storetest.Open(t, store.Options{URL: p.url}), long)
+	there := storetest.Open(t, store.Options{URL: s.URL})
+	b := open(t, there, lease.Options{Hub: "b"})
+	bucket, err := there.Bucket(t.Context(), store.BucketOptions{Name: "worklease"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rev := func() uint64 {
+		v, err := bucket.Get(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Rev
+	}
+	l := take(t, a, "k")
+	defer l.Release()
+	first := rev()
+	p.mute()
+	await.Until(t, "a renewal is stored", func() bool { return rev() > first })
+	second := rev()
+	p.restore()
+	await.Until(t, "it is renewed again", func() bool { return rev() > second })
+	refused(t, b, "k", "a")
+	if lost(l) {
+		t.Error("it was given up")
+	}
+}
+
+// proxy is between a hub and its server.
+type proxy struct {
+	url    string
+	target string
+
+	mu    sync.Mutex
+	conns []net.Conn
+	up    bool // what the hub says is passed on
+	down  bool // what the server says is passed on
+}
+
+func newProxy(t *testing.T, target string) *proxy {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{url: "nats://" + ln.Addr().String(), target: strings.TrimPrefix(target, "nats://"), up: true, down: true}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			near, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", p.target)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, near, far)
+			p.mu.Unlock()
+			wg.Go(func() { p.pump(far, near, &p.up) })
+			wg.Go(func() { p.pump(near, far, &p.down) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		p.cut(true, true)
+		wg.Wait()
+	})
+	return p
+}
+
+// pump passes on what comes, or loses it.
+func (p *proxy) pump(to, from net.Conn, open *bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		p.mu.Lock()
+		pass := *open
+		p.mu.Unlock()
+		if pass {
+			_, _ = to.Write(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) set(up, down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up, p.down = up, down
+}
+
+// stall loses everything; mute what the server says.
+func (p *proxy) stall() { p.set(false, false) }
+func (p *proxy) mute()  { p.set(true, false) }
+
+// cut also ends the connections: what was lost in them does not come any more.
+func (p *proxy) cut(up, down bool) {
+	p.set(up, down)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+func (p *proxy) restore() { p.cut(true, true) }
