@@ -103,6 +103,7 @@ type Hub struct {
 	plans       plans
 	lists       catalogBook
 	last        lastLists
+	peers       peers
 	web         webDebug
 	environ     []string // Options.Environ
 	ready       readiness

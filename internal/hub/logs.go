@@ -104,5 +104,6 @@ func (h *Hub) health() []healthItem {
 	out = append(out, h.localHealth()...)
 	out = append(out, h.plainHealth()...)
 	out = append(out, h.chatHealth()...)
+	out = append(out, h.peerHealth()...)
 	return append(out, h.stateHealth()...)
 }

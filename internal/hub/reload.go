@@ -243,6 +243,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 		}
 	}
 	h.current.Store(cfg)
+	h.reconfigured(cfg)
 	if addresses := h.Addresses(); h.data != nil && len(addresses) > 0 {
 		if err := h.data.announce(addresses, cfg.Hash()); err != nil {
 			h.log.Warn("the data folder tells of the config before", "err", err)

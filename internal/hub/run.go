@@ -35,6 +35,7 @@ func (h *Hub) Run(ctx context.Context) error {
 			}
 		})
 	}
+	h.joinPeers()
 	if h.data != nil {
 		err = h.data.announce(h.Addresses(), h.config().Hash())
 	}

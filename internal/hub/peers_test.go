@@ -1,0 +1,54 @@
+package hub_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+// Two hubs on one store say in which servers and rules they differ, each to
+// whom asks it, until they no longer do or one is gone.
+func TestHubsThatDifferSaySo(t *testing.T) {
+	hubtest.Parallel(t)
+	server := storetest.StartServer(t)
+	spec := peer.Spec{Tools: []peer.Tool{{Name: "echo"}}}
+	hub := func(edits ...hubtest.Edit) *hubtest.Hub {
+		return hubtest.New(t, append(edits, hubtest.Config(func(c *config.Config) { c.Store.URL = server.URL }))...)
+	}
+	about := func(h *hubtest.Hub) string {
+		_, body := h.Get("/readyz")
+		for _, item := range hubtest.Decode[health](body).Health {
+			if item.Code == "hubs" {
+				return item.Severity + ": " + item.Text + " " + item.Hint
+			}
+		}
+		return ""
+	}
+	a := hub(hubtest.Stdio("up", spec))
+	same := hub(hubtest.Stdio("up", spec, func(s *config.Server) { s.Cwd = t.TempDir() }))
+	await.Until(t, "the hubs know each other", func() bool { return strings.Contains(same.Log(), "hub is ready") })
+	b := hub(hubtest.Stdio("up", spec, func(s *config.Server) { s.Trust = !s.Trust }), hubtest.Config(func(c *config.Config) {
+		c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:echo"}, Action: "deny"}}
+	}))
+	for _, h := range []*hubtest.Hub{a, same, b} {
+		await.Until(t, "the difference is said", func() bool {
+			text := about(h)
+			return strings.HasPrefix(text, "warning: ") && strings.Contains(text, "policy") && strings.Contains(text, `server "up"`) && strings.Contains(text, "same servers")
+		})
+		if n := strings.Count(h.Log(), "another hub differs"); n == 0 {
+			t.Error("the log does not say it")
+		}
+	}
+	if n := strings.Count(a.Log(), "another hub differs"); n != 1 {
+		t.Errorf("the log says %d times that another hub differs, want once: hubs that differ by a folder alone do not", n)
+	}
+	b.Stop()
+	for _, h := range []*hubtest.Hub{a, same} {
+		await.Until(t, "nothing differs any more", func() bool { return about(h) == "" })
+	}
+}
