@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -184,5 +185,47 @@ func TestRemovedTakesTheRestAlong(t *testing.T) {
 	until(t, "what the second held is gone", func() bool { return !strings.Contains(left(), "two.") })
 	if !strings.Contains(left(), "three.") {
 		t.Error("what another holds is gone too")
+	}
+}
+
+// slowLast is a log whose answers to Last are old when they come.
+type slowLast struct {
+	*Memory
+	after func() // what happens in between; once
+}
+
+func (l *slowLast) Last(ctx context.Context, filter string) (Entry, error) {
+	e, err := l.Memory.Last(ctx, filter)
+	if f := l.after; f != nil {
+		l.after = nil
+		f()
+	}
+	return e, err
+}
+
+// What is heard while the latest is asked for is not taken for a removal.
+func TestLatestIsOvertaken(t *testing.T) {
+	log := &slowLast{Memory: NewMemory()}
+	var removed atomic.Bool
+	j := openTally(t, log, func(_ *Entity[*tally, named], e *named, _ Place) {
+		if e == nil {
+			removed.Store(true)
+		}
+	})
+	add := func(name string) {
+		t.Helper()
+		x := j.At("s.one").Lock()
+		defer x.Unlock()
+		if err := x.Append(t.Context(), &named{name}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("a")
+	log.after = func() { add("b") }
+	if _, err := j.At("s.one").Latest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(j.At("s.one")); got != "[a b]" || removed.Load() {
+		t.Errorf("%s is known, and it is told to be removed: %v", got, removed.Load())
 	}
 }
