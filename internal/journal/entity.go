@@ -279,8 +279,14 @@ func (x *Entity[S, E]) read(ctx context.Context, mine []byte) (found bool, err e
 // catchUp takes in what others wrote, of which last is the last entry. Called
 // with write held.
 func (x *Entity[S, E]) catchUp(ctx context.Context, last uint64) error {
-	if last < x.seq {
-		x.forget()
+	if last < x.seq { // more was heard since it was asked, or all was removed and nobody told us
+		now, err := x.j.log.Last(ctx, x.j.subject(x.key))
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if last = now.Seq; last < x.seq {
+			x.forget()
+		}
 	}
 	if last == x.seq {
 		return nil

@@ -160,7 +160,7 @@ func (x *Entity[S, E]) rest(ctx context.Context) error {
 		return nil
 	}
 	if x.seq != 0 {
-		if err := x.j.log.PurgeBefore(ctx, x.j.subject(x.key), x.seq); err != nil {
+		if err := x.j.purge(ctx, x.key, x.seq); err != nil {
 			return err
 		}
 		if err := x.j.log.Delete(ctx, x.seq); err != nil && !errors.Is(err, ErrNotFound) {

@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -117,5 +121,111 @@ func TestReplay(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[n3@4 n5@6]" {
 		t.Errorf("it gave %v", got)
+	}
+}
+
+// What an entity holds elsewhere goes before the last that tells of it does,
+// also if that fails at first, and by the next process if this one ends.
+func TestRemovedTakesTheRestAlong(t *testing.T) {
+	log, blobs := NewMemory(), NewMemoryBlobs()
+	var away, closing error
+	var mu sync.Mutex
+	start := func() *Journal[*tally, named] {
+		kind := tallies(nil)
+		kind.Removed = func(ctx context.Context, key string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if err := errors.Join(away, closing); err != nil {
+				away = nil
+				return err
+			}
+			return blobs.Purge(ctx, strings.TrimPrefix(key, "s."))
+		}
+		j, err := Open(context.Background(), log, nil, kind, Options{Alone: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(j.Close)
+		return j
+	}
+	add := func(j *Journal[*tally, named], name string) {
+		t.Helper()
+		if _, err := blobs.Put(t.Context(), name, []byte("large")); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := j.At("s."+name).Commit(t.Context(), func(*tally) (*named, []byte, error) { return &named{"x"}, nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() string {
+		blobs.mu.Lock()
+		defer blobs.mu.Unlock()
+		return strings.Join(slices.Sorted(maps.Keys(blobs.all)), " ")
+	}
+	j := start()
+	add(j, "one")
+	add(j, "two")
+	add(j, "three")
+	away = errors.New("the disk is away")
+	if err := j.At("s.one").Remove(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what the first held is gone", func() bool { return !strings.Contains(left(), "one.") })
+	mu.Lock()
+	closing = errors.New("the process ends")
+	mu.Unlock()
+	if err := j.At("s.two").Remove(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	mu.Lock()
+	closing = nil
+	mu.Unlock()
+	j = start()
+	until(t, "what the second held is gone", func() bool { return !strings.Contains(left(), "two.") })
+	if !strings.Contains(left(), "three.") {
+		t.Error("what another holds is gone too")
+	}
+}
+
+// slowLast is a log whose answers to Last are old when they come.
+type slowLast struct {
+	*Memory
+	after func() // what happens in between; once
+}
+
+func (l *slowLast) Last(ctx context.Context, filter string) (Entry, error) {
+	e, err := l.Memory.Last(ctx, filter)
+	if f := l.after; f != nil {
+		l.after = nil
+		f()
+	}
+	return e, err
+}
+
+// What is heard while the latest is asked for is not taken for a removal.
+func TestLatestIsOvertaken(t *testing.T) {
+	log := &slowLast{Memory: NewMemory()}
+	var removed atomic.Bool
+	j := openTally(t, log, func(_ *Entity[*tally, named], e *named, _ Place) {
+		if e == nil {
+			removed.Store(true)
+		}
+	})
+	add := func(name string) {
+		t.Helper()
+		x := j.At("s.one").Lock()
+		defer x.Unlock()
+		if err := x.Append(t.Context(), &named{name}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("a")
+	log.after = func() { add("b") }
+	if _, err := j.At("s.one").Latest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(j.At("s.one")); got != "[a b]" || removed.Load() {
+		t.Errorf("%s is known, and it is told to be removed: %v", got, removed.Load())
 	}
 }

@@ -1,7 +1,9 @@
 package journal
 
+import "context"
+
 // Kind says what the entities of a journal are: S is what is known of one, E an
-// event. Nothing in it may block, and all of it is called with the entity
+// event. Nothing in it but Removed may block, and all of it is called with the entity
 // locked. An S is never changed after it was returned, unless Check is there.
 type Kind[S, E any] struct {
 	// Subjects are those of the entities, with * for the key, or *.* for one of
@@ -25,6 +27,10 @@ type Kind[S, E any] struct {
 	Check func(s S, e *E) error
 	// Blobs are those of all that the entity holds; nil if there are none.
 	Blobs func(s S) []string
+	// Removed removes what an entity that was removed holds elsewhere. It is called
+	// before the entries go, again after a crash, and until it succeeds; it may
+	// block. nil if there is nothing.
+	Removed func(ctx context.Context, key string) error
 	// Changed is told each event that was applied since the journal was opened;
 	// may be nil. It is called with the entity locked, and must not block nor
 	// call the entity. A nil event means that the entity was removed.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -252,6 +253,14 @@ func (b *MemoryBlobs) Delete(_ context.Context, owner, hash string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.all, owner+"."+hash)
+	return nil
+}
+
+// Purge removes all of an owner.
+func (b *MemoryBlobs) Purge(_ context.Context, owner string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.all, func(key string, _ []byte) bool { return strings.HasPrefix(key, owner+".") })
 	return nil
 }
 

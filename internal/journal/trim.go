@@ -109,7 +109,7 @@ func (j *Journal[S, E]) trimOne(w waste) bool {
 func (j *Journal[S, E]) remove(ctx context.Context, w waste) error {
 	var err error
 	if w.before != 0 {
-		return j.log.PurgeBefore(ctx, j.subject(w.key), w.before)
+		return j.purge(ctx, w.key, w.before)
 	}
 	if w.Blob != "" && j.blobs != nil {
 		err = j.blobs.Delete(ctx, w.key, strings.TrimSuffix(w.Blob, salted))
@@ -121,4 +121,14 @@ func (j *Journal[S, E]) remove(ctx context.Context, w waste) error {
 		return nil // it went with its entity, or somebody else was quicker
 	}
 	return err
+}
+
+// purge removes what there was of an entity before its removal.
+func (j *Journal[S, E]) purge(ctx context.Context, key string, removal uint64) error {
+	if j.kind.Removed != nil {
+		if err := j.kind.Removed(ctx, key); err != nil {
+			return err
+		}
+	}
+	return j.log.PurgeBefore(ctx, j.subject(key), removal)
 }

@@ -110,8 +110,8 @@ func (r *Runs) act(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 
 // again says when a step that is to be called again will be.
 func (r *Run) again(step string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	if r.state.Pause != nil {
 		return step + " will be called again when the run goes on: continue it"
 	}
@@ -154,11 +154,11 @@ func (r *Runs) set(ctx context.Context, run *Run, a Act) (*Run, string, error) {
 // before which the run is paused. It is nil if neither is there.
 func (r *Run) Next(ctx context.Context, step string) (*Inspection, error) {
 	if step == "" {
-		r.mu.Lock()
+		r.lock()
 		if p := r.state.Pause; p != nil && !p.After {
 			step = p.Step
 		}
-		r.mu.Unlock()
+		r.unlock()
 	}
 	if step == "" {
 		return nil, nil

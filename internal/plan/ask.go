@@ -80,7 +80,7 @@ func (r *Run) noted(ctx context.Context, d Do, id string) {
 // Waits says what the run waits for, by the ids of the approvals, to those who
 // wait for the run.
 func (r *Run) Waits() map[string]string {
-	r.mu.Lock()
+	r.lock()
 	asked := map[string]bool{}
 	for _, st := range r.state.Steps {
 		for i := range st.Items {
@@ -90,7 +90,7 @@ func (r *Run) Waits() map[string]string {
 		}
 	}
 	owner := r.state.Created.Owner
-	r.mu.Unlock()
+	r.unlock()
 	if len(asked) == 0 || r.of.o.Desk == nil {
 		return nil
 	}
@@ -114,8 +114,8 @@ func (r *Run) decided(ctx context.Context, d Do, a policy.Approval, dec policy.D
 }
 
 // decide is decided, once. What was shown is recorded with a yes: it is good for
-// a call with these arguments, whatever has become of the values meanwhile. r.mu
-// is held.
+// a call with these arguments, whatever has become of the values meanwhile. The run
+// is locked.
 func (r *Run) decide(ctx context.Context, d Do, a policy.Approval, dec policy.Decision, failed error) error {
 	it := &r.state.Steps[d.Step].Items[d.Item]
 	if it.Phase == ItemPending || it.Phase == ItemRunning { // nobody was asked, or that could not be noted
@@ -132,7 +132,7 @@ func (r *Run) decide(ctx context.Context, d Do, a policy.Approval, dec policy.De
 			args = a.Args
 		}
 		var err error
-		if e.Args, err = r.journal.put(ctx, args); err != nil {
+		if e.Args, err = r.put(ctx, args); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (r *Run) decide(ctx context.Context, d Do, a policy.Approval, dec policy.De
 }
 
 // until tries to record something until it is, cannot be, or ctx ends. do is
-// called with r.mu held.
+// called with the run locked.
 func (r *Run) until(ctx context.Context, do func() error) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := r.locked(do)

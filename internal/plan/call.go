@@ -32,7 +32,7 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 		}
 		return r.refuse(ctx, d, failure(err))
 	}
-	sent, err := r.journal.put(ctx, args)
+	sent, err := r.put(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -128,17 +128,17 @@ func (r *Run) caught(d Do) {
 
 // leaveBusy says that a call or a question is not under way any more.
 func (r *Run) leaveBusy(d Do) {
-	r.mu.Lock()
+	r.lock()
 	delete(r.busy, at{d.Step, d.Item})
 	r.announce()
-	r.mu.Unlock()
+	r.unlock()
 	r.poke()
 }
 
-// locked does something with r.mu held, and gives it free whatever happens.
+// locked does something with the run locked, and gives it free whatever happens.
 func (r *Run) locked(do func() error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	return do()
 }
 
@@ -239,11 +239,11 @@ func (r *Run) finish(ctx context.Context, d Do, out result) {
 	}
 }
 
-// settle makes an event of what came of a call. r.mu is held.
+// settle makes an event of what came of a call. The run is locked.
 func (r *Run) settle(ctx context.Context, d Do, out result) error {
 	e := Event{Type: CallDone, Step: d.Step, Item: d.Item, Kind: d.Kind}
 	if out.failure == nil {
-		data, err := r.journal.put(ctx, out.data)
+		data, err := r.put(ctx, out.data)
 		if err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (r *Run) fallBack(ctx context.Context, d Do, value []byte) error {
 	if err != nil {
 		return err
 	}
-	data, err := r.journal.put(ctx, raw)
+	data, err := r.put(ctx, raw)
 	if err != nil {
 		return err
 	}

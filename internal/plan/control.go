@@ -12,41 +12,38 @@ import (
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
-	"github.com/stoahub/stoa/internal/store"
 )
 
-// tell records what a person wants and makes whoever drives look at it.
+// tell records what a person wants and makes whoever drives look at it. What
+// somebody else writes meanwhile may change what can be done.
 func (r *Run) tell(ctx context.Context, e Event) error {
-	r.mu.Lock()
-	err := r.control(ctx, e)
-	if err == nil && e.Type == RunStopping {
-		r.cut()
-	}
-	r.mu.Unlock()
-	if err == nil {
-		r.of.drive(r)
-		r.poke()
-	}
-	return err
-}
-
-// control is tell with r.mu held. What somebody else writes meanwhile may
-// change what can be done.
-func (r *Run) control(ctx context.Context, e Event) error {
 	for range 8 {
-		if err := r.order(ctx, e); !errors.Is(err, errStale) && !errors.Is(err, errTaken) {
-			if errors.Is(err, errGone) {
-				return fault.New(fault.InvalidArguments, r.id, "the run is forgotten, since its session has ended")
-			}
-			return err
+		err := r.latest(ctx)
+		if err == nil {
+			err = r.locked(func() error { return r.order(ctx, e) })
 		}
+		switch {
+		case errors.Is(err, errStale), errors.Is(err, errTaken):
+			continue
+		case errors.Is(err, errGone):
+			return r.forgotten()
+		case err == nil:
+			r.of.drive(r)
+			r.poke()
+		}
+		return err
 	}
 	return &fault.Error{Kind: fault.Unreachable, Subject: r.id, Msg: "the run is being changed", Hint: "Try again in a moment."}
 }
 
+func (r *Run) forgotten() error {
+	return fault.New(fault.InvalidArguments, r.id, "the run is forgotten, since its session has ended")
+}
+
+// order records what a person wants if it can be done. The run is locked.
 func (r *Run) order(ctx context.Context, e Event) error {
-	if err := r.current(ctx); err != nil {
-		return err
+	if r.gone {
+		return errGone
 	}
 	if r.state.Status.Over() {
 		return &fault.Error{Kind: fault.InvalidArguments, Subject: r.id, Msg: fmt.Sprintf("the run is over: %s", r.state.Status), Hint: "Fork it to go on from one of its steps."}
@@ -64,20 +61,17 @@ func (r *Run) order(ctx context.Context, e Event) error {
 	return r.record(ctx, e)
 }
 
-// current makes sure that what is known is what the journal says, where another
+// latest makes sure that what is known is what the journal says, where another
 // hub may be driving the run.
-func (r *Run) current(ctx context.Context) error {
-	if r.state.Holder == r.of.name || r.journal.disk == nil || r.gone {
+func (r *Run) latest(ctx context.Context) error {
+	r.lock()
+	ours := r.state.Holder == r.of.name || r.gone
+	r.unlock()
+	if ours {
 		return nil
 	}
-	last, err := r.journal.disk.log.Last(ctx, r.journal.subject)
-	if err == nil && last.Seq == r.journal.seq {
-		return nil
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	return r.reread(ctx)
+	_, err := r.x.Latest(ctx)
+	return err
 }
 
 func (r *Run) has(step string) error {
@@ -108,9 +102,9 @@ func (r *Run) Stop(ctx context.Context, reason string) error {
 
 // Break sets the breakpoints, in place of those before.
 func (r *Run) Break(ctx context.Context, breaks []Breakpoint) error {
-	r.mu.Lock()
+	r.lock()
 	problems := checkBreaks(&r.state.Created.Plan, breaks)
-	r.mu.Unlock()
+	r.unlock()
 	if len(problems) > 0 {
 		return &Problems{List: problems}
 	}
@@ -152,9 +146,9 @@ func (r *Run) Retry(ctx context.Context, step string) error {
 // Pin sets the result of a step of which nobody knows what became of it, or
 // that was not begun.
 func (r *Run) Pin(ctx context.Context, step string, value json.RawMessage) error {
-	r.mu.Lock()
-	d, err := r.journal.put(ctx, value)
-	r.mu.Unlock()
+	r.lock()
+	d, err := r.put(ctx, value)
+	r.unlock()
 	if err != nil {
 		return err
 	}
@@ -174,8 +168,8 @@ type Inspection struct {
 // Inspect resolves the arguments of a step as they would be sent now; nothing
 // is called. For a step for each item those of the first are shown.
 func (r *Run) Inspect(ctx context.Context, step string) (Inspection, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	if err := r.has(step); err != nil {
 		return Inspection{}, err
 	}
@@ -200,7 +194,7 @@ func (r *Run) Inspect(ctx context.Context, step string) (Inspection, error) {
 		if n == 0 {
 			return out, nil
 		}
-		raw, err := r.journal.get(ctx, list)
+		raw, err := r.get(ctx, list)
 		if err != nil {
 			return out, err
 		}
@@ -226,11 +220,11 @@ func (r *Run) Inspect(ctx context.Context, step string) (Inspection, error) {
 // Variables are what the references of a run stand for: its inputs and the
 // results of its steps.
 func (r *Run) Variables(ctx context.Context) (map[string]json.RawMessage, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	out := map[string]json.RawMessage{}
 	for name, d := range r.state.Created.Inputs {
-		raw, err := r.journal.get(ctx, &d)
+		raw, err := r.get(ctx, &d)
 		if err != nil {
 			return nil, err
 		}
@@ -270,51 +264,59 @@ func (r *Runs) Fork(ctx context.Context, run *Run, ch Change) (*Run, error) {
 	if ch.By.Principal() == nil {
 		return nil, fault.New(fault.Internal, run.ID(), "nobody is said to make the fork")
 	}
-	run.mu.Lock()
-	created, pins, err := run.fork(ctx, ch)
-	run.mu.Unlock()
+	if err := run.latest(ctx); err != nil {
+		return nil, err
+	}
+	run.lock()
+	created, inputs, pins, err := run.fork(ctx, ch)
+	run.unlock()
 	if err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, created, ch.Inputs, pins)
+	return r.begin(ctx, created, inputs, pins)
 }
 
-// fork makes what a fork begins with, and the results that it takes over. r.mu
-// is held.
-func (r *Run) fork(ctx context.Context, ch Change) (*Created, map[string]json.RawMessage, error) {
-	if err := r.current(ctx); err != nil {
-		return nil, nil, err
+// fork makes what a fork begins with, and the results that it takes over. The run
+// is locked.
+func (r *Run) fork(ctx context.Context, ch Change) (c *Created, inputs, pins map[string]json.RawMessage, err error) {
+	if r.gone {
+		return nil, nil, nil, r.forgotten()
 	}
 	changed := map[string]bool{}
 	for _, step := range slices.Sorted(maps.Keys(ch.Pins)) {
 		if err := r.has(step); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		changed[step] = true
 	}
 	if ch.From != "" {
 		if err := r.has(ch.From); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	if _, problems := CheckInputs(&Plan{Inputs: changedInputs(&r.state.Created.Plan, ch.Inputs)}, ch.Inputs); len(problems) > 0 {
-		return nil, nil, &Problems{List: problems}
+		return nil, nil, nil, &Problems{List: problems}
 	}
 	again := r.affected(ch, changed)
-	c := r.state.Created
+	created := r.state.Created
+	c = &created
 	c.Steered = append(slices.Clip(c.Steered), r.state.Steered...)
 	if now, err := r.actor(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	} else if !now.Steered(ch.By).Equal(now) {
 		c.Steered = append(c.Steered, ch.By.Record())
 	}
-	c.Run, c.Paused, c.Key, c.Inputs = newID(), true, "", maps.Clone(c.Inputs)
-	if c.Inputs == nil {
-		c.Inputs = map[string]Data{}
+	inputs = map[string]json.RawMessage{}
+	for name, d := range c.Inputs { // the fork has its own: that of the run goes with it
+		if inputs[name], err = r.get(ctx, &d); err != nil {
+			return nil, nil, nil, err
+		}
 	}
+	maps.Copy(inputs, ch.Inputs)
+	c.Run, c.Paused, c.Key, c.Inputs = newID(), true, "", map[string]Data{}
 	c.From = &Origin{Run: r.id, At: r.state.N, Reason: ch.Reason}
 	c.Breaks, c.Pinned = r.state.Breaks, nil
-	pins := map[string]json.RawMessage{}
+	pins = map[string]json.RawMessage{}
 	for _, id := range r.state.planned {
 		if value, ok := ch.Pins[id]; ok {
 			pins[id] = value
@@ -325,11 +327,11 @@ func (r *Run) fork(ctx context.Context, ch Change) (*Created, map[string]json.Ra
 		}
 		raw, err := r.result(ctx, id)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		pins[id] = raw
 	}
-	return &c, pins, nil
+	return c, inputs, pins, nil
 }
 
 // changedInputs are the inputs of a plan that are given anew; names that it
@@ -389,16 +391,16 @@ func usesInput(s *Step, inputs map[string]json.RawMessage) (uses bool) {
 
 // Unsure says whether nobody knows what became of a call of a step.
 func (r *Run) Unsure(step string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	st := r.state.Steps[step]
 	return st != nil && st.Phase == StepOpen && slices.ContainsFunc(st.Items, func(it ItemState) bool { return it.Phase == ItemUnknown })
 }
 
 // Runs says whether the run is one of a plan.
 func (r *Run) Runs(p *Plan) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	a, err := json.Marshal(p)
 	b, err2 := json.Marshal(&r.state.Created.Plan)
 	return err == nil && err2 == nil && string(a) == string(b)

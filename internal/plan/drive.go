@@ -14,16 +14,21 @@ import (
 
 // drive starts to drive a run, unless that is being done.
 func (r *Runs) drive(run *Run) {
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if run.halt != nil || run.gone || r.closing {
+	run.lock()
+	defer run.unlock()
+	run.launch()
+}
+
+// launch is drive of a run that is locked.
+func (r *Run) launch() {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.halt != nil || r.gone || r.of.closing {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	run.halt = cancel
-	r.wg.Go(func() { run.drive(ctx) })
+	ctx, cancel := context.WithCancel(r.of.ctx)
+	r.halt = cancel
+	r.of.wg.Go(func() { r.drive(ctx) })
 }
 
 // drive does what a run needs done until it is over or the hub ends. What
@@ -35,8 +40,8 @@ func (r *Run) drive(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	r.halt()
 	r.halt = nil
 	clear(r.cache)
@@ -57,8 +62,8 @@ func (r *Run) guarded(ctx context.Context) (later bool) {
 
 // fate is how a run has ended; "" if it has not.
 func (r *Run) fate() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	if !r.state.Status.Over() {
 		return ""
 	}
@@ -72,12 +77,12 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 	if err != nil || l == nil {
 		return ctx.Err() == nil && err != nil && !errors.Is(err, errGone)
 	}
-	defer l.release()
+	defer l.Release()
 	held := func() {}
 	defer func() { held() }()
-	r.mu.Lock()
+	r.lock()
 	from := r.state.Created.Trace
-	r.mu.Unlock()
+	r.unlock()
 	ctx, span := r.of.o.Tracer.Start(ctx, "run", from, "stoa.run", r.id)
 	defer func() { span.End("", "stoa.status", r.fate()) }()
 	ctx, cancel := context.WithCancel(ctx)
@@ -108,8 +113,7 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 		select {
 		case <-r.wake:
 		case <-timer.C:
-		case <-l.lost:
-			r.of.o.Logger.Warn("the lease of a run could not be kept", "run", r.id)
+		case <-l.Lost():
 			return true
 		case <-ctx.Done():
 			return false
@@ -122,9 +126,9 @@ func (r *Run) shift(ctx context.Context) (later bool) {
 // It takes the place of what held the Session so far.
 func (r *Run) hold(before func()) (release func()) {
 	defer before()
-	r.mu.Lock()
+	r.lock()
 	c, rests := r.state.Created, r.state.Pause != nil && len(r.busy) == 0
-	r.mu.Unlock()
+	r.unlock()
 	if rests {
 		return func() {}
 	}
@@ -134,8 +138,8 @@ func (r *Run) hold(before func()) (release func()) {
 	return func() {}
 }
 
-// actor is on whose behalf the run makes its calls, as they are now. r.mu is
-// held.
+// actor is on whose behalf the run makes its calls, as they are now. The run is
+// locked.
 func (r *Run) actor() (actor.Actor, error) {
 	c := &r.state.Created
 	gone := func(err error) (actor.Actor, error) {
@@ -168,10 +172,10 @@ func (r *Run) actor() (actor.Actor, error) {
 
 // steer notes who moves the run on, where that bounds what it may do.
 func (r *Run) steer(ctx context.Context, by actor.Actor) error {
-	r.mu.Lock()
+	r.lock()
 	now, err := r.actor()
 	over := r.state.Status.Over()
-	r.mu.Unlock()
+	r.unlock()
 	if err != nil || over || now.Steered(by).Equal(now) {
 		return nil // a run of which nobody is left makes no calls, and can be stopped
 	}
@@ -181,8 +185,8 @@ func (r *Run) steer(ctx context.Context, by actor.Actor) error {
 // turn does what is to be done now. It says how long to wait for something to
 // happen, and whether the run is over.
 func (r *Run) turn(ctx context.Context, calls *sync.WaitGroup) (wait time.Duration, over bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	for {
 		todo := r.state.Next(r.env(ctx))
 		acted := false
@@ -246,7 +250,7 @@ func (r *Run) repeatable(ctx context.Context, id string, kind CallKind) bool {
 	return err == nil && (t.ReadOnly || t.Idempotent)
 }
 
-// do does one thing. It says whether the state has changed by it. r.mu is held.
+// do does one thing. It says whether the state has changed by it. The run is locked.
 func (r *Run) do(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error) {
 	switch d.What {
 	case DoOpen:
@@ -282,11 +286,7 @@ func (r *Run) do(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error)
 
 // stop begins nothing more and ends what is under way.
 func (r *Run) stop(ctx context.Context, as Status, reason string, f *Failure) error {
-	if err := r.record(ctx, Event{Type: RunStopping, Status: as, Reason: reason, Failure: f}); err != nil {
-		return err
-	}
-	r.cut()
-	return nil
+	return r.record(ctx, Event{Type: RunStopping, Status: as, Reason: reason, Failure: f})
 }
 
 // failureOf is why a step failed, or that the run did.

@@ -42,6 +42,8 @@ type Event struct {
 	By      string       `json:"by,omitempty"`      // of Created and Taken: which hub; else which person
 
 	Actor *actor.Record `json:"actor,omitempty"` // of Steered: who moved the run on
+
+	flaw error // why the entry could not be read
 }
 
 // EventType is what happened.
@@ -69,6 +71,12 @@ const (
 	RunSteered  EventType = "steered"  // somebody else moves it on, whose rights bound it from here on
 	RunEnded    EventType = "ended"
 )
+
+// eventTypes are those that this version knows.
+var eventTypes = []EventType{
+	RunCreated, RunTaken, StepOpened, StepSkipped, CallAsked, CallDecided, CallStarted, CallDone, CallFailed, CallUnknown,
+	StepKept, StepPinned, StepAgain, RunBreaks, RunPaused, RunContinue, RunStopping, RunSteered, RunEnded,
+}
 
 // CallKind tells the calls of a step apart.
 type CallKind string
@@ -126,6 +134,7 @@ func DefaultOptions() Options {
 type Data struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	Blob  string          `json:"blob,omitempty"`
+	Own   bool            `json:"own,omitempty"` // the blob is the run's; in older versions it was the Session's
 	Size  int             `json:"size"`
 }
 

@@ -2,14 +2,14 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
-	"github.com/stoahub/stoa/internal/store"
 )
 
 // Resume drives the runs that were not over when the hub ended, and follows
@@ -26,76 +26,74 @@ func (r *Runs) Resume() {
 		if r.closing {
 			return
 		}
-		if r.disk != nil {
-			r.wg.Go(r.tail)
-		}
+		r.journal.Follow()
 		if r.o.Keep != nil {
 			r.wg.Go(r.sweep)
 		}
 	})
 }
 
-// tail takes in what is written to journals, by whomever, until the hub stops.
-// What this hub wrote itself is known by then.
-func (r *Runs) tail() {
-	err := r.disk.log.Tail(r.going, "", r.last+1, func(e store.Entry) error {
-		r.hear(r.going, e)
-		return nil
-	})
-	if err != nil && r.going.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		r.o.Logger.Error("what other hubs do with runs is not known any more", "err", err)
-	}
-}
-
-// hear is heard, of which one entry must not take the hub down: the run is as it
-// was, and read again when something else is heard of it.
-func (r *Runs) hear(ctx context.Context, e store.Entry) {
-	defer func() {
-		if p := recover(); p != nil {
-			_, id := split(e.Subject)
-			_ = obs.Stumbled(r.o.Logger, p, "what was written of a run made the hub stumble", obs.KeyRun, id)
-		}
-	}()
-	r.heard(ctx, e)
-}
-
-// heard takes in one entry of a journal.
-func (r *Runs) heard(ctx context.Context, e store.Entry) {
-	sess, id := split(e.Subject)
+// changed is told what happens to runs, by whomever. x is locked.
+func (r *Runs) changed(x *entity, e *Event, at journal.Place) {
+	_, id := split(x.Key())
 	r.mu.Lock()
 	run := r.all[id]
 	r.mu.Unlock()
-	if run == nil {
-		var ev Event
-		if json.Unmarshal(e.Data, &ev) != nil || ev.Type != RunCreated || ev.By == r.name {
-			return // of one that is forgotten here
+	switch {
+	case e == nil && run != nil:
+		run.leave()
+		r.unlist(run)
+	case e == nil:
+	case x.Now().flaw != nil:
+		if at.Seq == x.Now().flawed {
+			r.unusable(x)
 		}
-		run = r.newRun(id, sess)
+		if run != nil {
+			run.leave()
+			r.unlist(run)
+		}
+	case run != nil:
+		run.took(e, x.Now())
+	case e.Type == RunCreated && e.By == r.name:
+		r.disown(x)
+	default:
+		run = r.adopt(x)
 		run.told = true
-		r.mu.Lock()
-		r.all[id] = run
-		r.mu.Unlock()
-		defer func() {
-			r.index(run)
-			r.drive(run) // as soon as its hub does not
-		}()
+		run.launch() // as soon as its hub does not drive it
 	}
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	if e.Seq <= run.journal.seq || run.gone {
+}
+
+// unusable says that the journal of a run cannot be used. It is left where it
+// is.
+func (r *Runs) unusable(x *entity) {
+	s := x.Now()
+	r.o.Logger.Error("the journal of a run cannot be used", "run", s.Created.Run, "entity", x.Key(), "seq", s.flawed, "err", s.flaw)
+}
+
+// adopt makes the run of an entity, which is locked.
+func (r *Runs) adopt(x *entity) *Run {
+	run := r.newRun(x)
+	run.state = x.Now()
+	r.mu.Lock()
+	r.all[run.id] = run
+	r.mu.Unlock()
+	r.index(run)
+	return run
+}
+
+// disown removes a run that could not be begun, as whoever wanted it was told:
+// its first event came to be stored after all.
+func (r *Runs) disown(x *entity) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
 		return
 	}
-	var ev Event
-	if json.Unmarshal(e.Data, &ev) == nil && ev.N == run.state.N+1 && run.take(ev) == nil {
-		if run.journal.seq = e.Seq; ev.Type == RunStopping {
-			run.cut()
+	r.wg.Go(func() {
+		if err := x.Remove(r.ctx, nil); err != nil {
+			r.o.Logger.Warn("forget a run that was not begun", "entity", x.Key(), "err", err)
 		}
-		run.poke()
-		return
-	}
-	if err := run.reread(ctx); err != nil && !errors.Is(err, errGone) && ctx.Err() == nil {
-		r.o.Logger.Warn("what another hub wrote of a run cannot be read", "run", id, "err", err)
-	}
+	})
 }
 
 // sweepEvery is how often runs are looked at that nothing else ends.
@@ -127,27 +125,18 @@ func (r *Runs) Sweep(ctx context.Context, now time.Time) {
 	for _, s := range r.o.Sessions.All(func(string) bool { return true }) {
 		kept[s.ID()] = true
 	}
-	left, gone := map[string]int{}, map[string]int{}
 	for _, run := range r.list() {
-		id := run.journal.session
-		left[id]++
-		if rest := run.rested(); kept[id] || rest.IsZero() || now.Sub(rest) < keep {
+		if rest := run.rested(); kept[run.session] || rest.IsZero() || now.Sub(rest) < keep {
 			continue
 		}
 		r.forget(ctx, run)
-		gone[id]++
-	}
-	for id, n := range gone {
-		if n == left[id] {
-			r.purge(ctx, id)
-		}
 	}
 }
 
 // rested is since when nothing happens to a run: it is over, or paused.
 func (r *Run) rested() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	switch {
 	case r.state.Status.Over():
 		return r.state.Ended
@@ -170,20 +159,21 @@ func (r *Runs) trim(run *Run) {
 
 // forget makes an end of a run, whatever it does.
 func (r *Runs) forget(ctx context.Context, run *Run) {
-	run.end()
-	r.drop(ctx, run)
+	if err := r.endAll(ctx, run.session, run.x); err != nil {
+		r.o.Logger.Warn("forget a run", "run", run.id, "err", err)
+	}
 }
 
 // end leaves a run, whatever it does.
 func (r *Run) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	r.leave()
 }
 
-// unlist takes a run out of memory that was left.
+// unlist takes a run out of memory that was left. It is locked.
 func (r *Runs) unlist(run *Run) {
-	c := &run.state.Created // it changes no more
+	c := &run.state.Created
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, run.id)
@@ -192,50 +182,57 @@ func (r *Runs) unlist(run *Run) {
 	}
 }
 
-// drop takes a run out that was left.
-func (r *Runs) drop(ctx context.Context, run *Run) {
-	r.unlist(run)
-	if r.disk != nil {
-		if err := r.disk.log.Purge(ctx, run.journal.subject); err != nil {
-			r.o.Logger.Warn("forget a run", "run", run.id, "err", err)
-		}
-	}
-}
-
-func (r *Runs) purge(ctx context.Context, sess string) {
-	if r.disk == nil {
-		return
-	}
-	if err := r.disk.blobs.Purge(ctx, sess); err != nil {
-		r.o.Logger.Warn("forget the data of runs", "session", obs.Short(sess), "err", err)
-	}
-}
-
 // EndSession ends and forgets the runs of a Session that has ended. They stay
 // listed until their journals are gone: what could not be removed can be tried
 // again.
 func (r *Runs) EndSession(ctx context.Context, principal, name string) error {
 	id := session.ID(principal, name)
-	return r.endAll(ctx, r.Of(principal, name), id, subjectOf(id, ">"))
+	keys := map[string]bool{}
+	r.journal.Each(func(x *entity) {
+		if of, _ := split(x.Key()); of == id {
+			keys[x.Key()] = true
+		}
+	})
+	if !r.o.Alone { // another hub may have begun some just now
+		if err := r.log.Scan(ctx, subjectPrefix+id+".*", 0, func(e journal.Entry) error {
+			keys[strings.TrimPrefix(e.Subject, subjectPrefix)] = true
+			return nil
+		}); err != nil {
+			return fmt.Errorf("look up the runs of session %s: %w", id, err)
+		}
+	}
+	var all []*entity
+	for key := range keys {
+		all = append(all, r.journal.At(key))
+	}
+	return r.endAll(ctx, id, all...)
 }
 
-// endAll ends runs of a Session, whose journals are those of the subjects.
-func (r *Runs) endAll(ctx context.Context, runs []*Run, id string, subjects ...string) error {
-	for _, run := range runs {
-		run.end()
-	}
-	if r.disk != nil {
-		for _, s := range subjects {
-			if err := r.disk.log.Purge(ctx, s); err != nil {
-				return fmt.Errorf("forget the runs of session %s: %w", id, err)
-			}
-		}
-		if err := r.disk.blobs.Purge(ctx, id); err != nil {
-			return fmt.Errorf("forget the data of the runs of session %s: %w", id, err)
+// endAll ends runs of a Session.
+func (r *Runs) endAll(ctx context.Context, id string, all ...*entity) error {
+	for _, x := range all {
+		_, run := split(x.Key())
+		r.mu.Lock()
+		listed := r.all[run]
+		r.mu.Unlock()
+		if listed != nil {
+			listed.end()
 		}
 	}
-	for _, run := range runs {
-		r.unlist(run)
+	for _, x := range all {
+		if _, err := x.Latest(ctx); err != nil {
+			return fmt.Errorf("forget the runs of session %s: %w", id, err)
+		}
+		if err := x.Remove(ctx, nil); err != nil {
+			return fmt.Errorf("forget the runs of session %s: %w", id, err)
+		}
+	}
+	if slices.ContainsFunc(r.list(), func(run *Run) bool { return run.session == id }) {
+		return nil
+	}
+	// Runs of older versions have their data with the Session.
+	if err := r.blobs.Purge(ctx, id); err != nil {
+		return fmt.Errorf("forget the data of the runs of session %s: %w", id, err)
 	}
 	return nil
 }
@@ -257,17 +254,16 @@ func (r *Runs) Forget(ctx context.Context, principal string) error {
 // SessionEnded is EndSession that does not wait. It ends the runs that there are
 // now: who uses the name of the Session next may begin some at once.
 func (r *Runs) SessionEnded(principal, name string) {
-	runs := r.Of(principal, name)
-	subjects := make([]string, len(runs))
-	for i, run := range runs {
-		subjects[i] = run.journal.subject
+	var all []*entity
+	for _, run := range r.Of(principal, name) {
+		all = append(all, run.x)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.closing && len(runs) > 0 {
+	if !r.closing && len(all) > 0 {
 		r.wg.Go(func() {
-			if err := r.endAll(r.ctx, runs, session.ID(principal, name), subjects...); err != nil && r.ctx.Err() == nil {
-				r.o.Logger.Warn("the runs of a session that ended could not be forgotten yet", "err", err)
+			if err := r.endAll(r.ctx, session.ID(principal, name), all...); err != nil && r.ctx.Err() == nil {
+				r.o.Logger.Warn("the runs of a session that ended could not be forgotten yet", "session", obs.Short(session.ID(principal, name)), "err", err)
 			}
 		})
 	}
@@ -301,6 +297,7 @@ func (r *Runs) Close() {
 	r.Quiet()
 	r.cancel()
 	r.wg.Wait()
+	r.journal.Close()
 }
 
 // Closing says whether the hub is stopping.

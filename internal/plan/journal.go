@@ -8,53 +8,103 @@ import (
 	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
 )
 
-const subjectPrefix = "evt.plan."
+// The journal of a run has the subject evt.plan.SESSION.RUN, with the id of its
+// Session.
+const (
+	subjectPrefix = "evt.plan."
+	runSubjects   = subjectPrefix + "*.*"
+)
+
+// split takes the key of a run's journal apart.
+func split(key string) (session, run string) {
+	session, run, _ = strings.Cut(key, ".")
+	return session, run
+}
 
 // inline is how much data an event holds itself; more is a blob.
 const inline = 32 << 10
 
-// disk is where journals are kept; nil in hubs that keep nothing.
-type disk struct {
-	log    *store.Log
-	blobs  *store.Blobs
-	leases *store.Bucket
+// entity is a run as the journal has it. Its lock is that of the Run.
+type entity = journal.Entity[*State, Event]
+
+// blobs are where the data of runs is that is too large for events.
+type blobs interface {
+	journal.Blobs
+	// Purge removes all blobs of an owner.
+	Purge(ctx context.Context, owner string) error
 }
 
-func openDisk(ctx context.Context, st *store.Store) (*disk, error) {
-	l, err := st.Log(ctx, store.LogOptions{Name: "plan", Subjects: []string{subjectPrefix + ">"}})
-	if err != nil {
-		return nil, fmt.Errorf("open the journals of runs: %w", err)
+// openJournal opens the journals of runs that st holds; nil means that they end
+// with the process.
+func (r *Runs) openJournal(ctx context.Context, st *store.Store) error {
+	r.log, r.blobs = journal.NewMemory(), journal.NewMemoryBlobs()
+	if st != nil {
+		l, err := st.Log(ctx, store.LogOptions{Name: "plan", Subjects: []string{subjectPrefix + ">"}})
+		if err != nil {
+			return fmt.Errorf("open the journals of runs: %w", err)
+		}
+		b, err := st.Blobs(ctx, "planblob")
+		if err != nil {
+			return fmt.Errorf("open the data of runs: %w", err)
+		}
+		r.log, r.blobs = l, b
 	}
-	blobs, err := st.Blobs(ctx, "planblob")
-	if err != nil {
-		return nil, fmt.Errorf("open the data of runs: %w", err)
-	}
-	leases, err := st.Bucket(ctx, store.BucketOptions{Name: "planlease"})
-	if err != nil {
-		return nil, fmt.Errorf("open the leases of runs: %w", err)
-	}
-	return &disk{l, blobs, leases}, nil
+	var err error
+	r.journal, err = journal.Open(ctx, r.log, nil, r.kind(), journal.Options{Logger: r.o.Logger, Alone: r.o.Alone})
+	return err
 }
 
-// subjectOf names the journal of a run, by the Session that it belongs to.
-func subjectOf(session, run string) string { return subjectPrefix + session + "." + run }
-
-// split takes the subject of a journal apart.
-func split(subject string) (session, run string) {
-	session, run, _ = strings.Cut(strings.TrimPrefix(subject, subjectPrefix), ".")
-	return session, run
+func (r *Runs) kind() journal.Kind[*State, Event] {
+	return journal.Kind[*State, Event]{
+		Subjects: runSubjects,
+		New:      func(string) *State { return &State{} },
+		Encode:   encode,
+		Decode: func(entry []byte) (*Event, []byte, string, error) {
+			e := &Event{}
+			if err := json.Unmarshal(entry, e); err != nil {
+				e = &Event{flaw: err} // the run cannot go on without knowing what happened
+			}
+			return e, nil, "", nil
+		},
+		Check: func(s *State, e *Event) error {
+			if err := s.possible(*e); err != nil {
+				return fault.New(fault.InvalidArguments, s.Created.Run, "%s", err.Error())
+			}
+			return nil
+		},
+		Apply: func(s *State, e *Event, at journal.Place) (*State, []journal.Spare, error) {
+			if s.flaw != nil {
+				return s, nil, nil
+			}
+			if s.flaw = e.flaw; s.flaw == nil {
+				s.flaw = s.Apply(*e)
+			}
+			if s.flaw != nil {
+				s.flawed = at.Seq
+			}
+			return s, nil, nil
+		},
+		Changed: r.changed,
+		Removed: func(ctx context.Context, key string) error {
+			_, run := split(key)
+			return r.blobs.Purge(ctx, run)
+		},
+	}
 }
 
-// journal is that of one run. Its user holds a lock.
-type journal struct {
-	disk    *disk
-	session string // the id of the Session, which owns the blobs
-	subject string
-	seq     uint64  // the last of the journal; what the next append expects
-	kept    []Event // where there is no disk, so that the run can be exported
+func encode(e *Event, _ []byte, _ string) ([]byte, error) {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode an event: %w", err)
+	}
+	if len(raw) > journal.MaxEntry {
+		return nil, fault.New(fault.Limit, "plan", "an event of the run has %d bytes; more than %d cannot be kept", len(raw), journal.MaxEntry)
+	}
+	return raw, nil
 }
 
 // What can keep an event from being written.
@@ -68,145 +118,79 @@ var (
 	errGone = errors.New("the run is forgotten")
 )
 
-// append writes an event. It is on disk when append returns without error.
-func (j *journal) append(ctx context.Context, e Event) error {
-	if j.disk == nil {
-		j.kept = append(j.kept, e)
-		return nil
-	}
-	raw, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode an event: %w", err)
-	}
-	if len(raw) > store.MaxEntry {
-		return fault.New(fault.Limit, "plan", "an event of the run has %d bytes; more than %d cannot be kept", len(raw), store.MaxEntry)
-	}
-	seq, err := j.disk.log.Append(ctx, j.subject, raw, j.seq)
-	if errors.Is(err, store.ErrUncertain) {
-		seq, err = j.look(ctx, raw, err)
-	}
-	var conflict *store.Conflict
-	if errors.As(err, &conflict) {
-		return errStale
-	}
-	if err != nil {
-		return err
-	}
-	j.seq = seq
-	return nil
-}
-
-// look finds out whether an append of which no answer came took effect.
-func (j *journal) look(ctx context.Context, raw []byte, uncertain error) (uint64, error) {
-	last, err := j.disk.log.Last(ctx, j.subject)
-	switch {
-	case errors.Is(err, store.ErrNotFound) && j.seq == 0:
-		return 0, uncertain
-	case err != nil:
-		return 0, uncertain
-	case last.Seq == j.seq:
-		return 0, uncertain // it did not; the caller tries again
-	case string(last.Data) == string(raw):
-		return last.Seq, nil
-	}
-	return 0, errStale
-}
-
 // put makes data of JSON.
-func (j *journal) put(ctx context.Context, raw []byte) (*Data, error) {
-	return j.putOver(ctx, raw, inline)
+func (r *Run) put(ctx context.Context, raw []byte) (*Data, error) {
+	return r.putOver(ctx, raw, inline)
 }
 
 // putOver is put where what is longer than most becomes a blob.
-func (j *journal) putOver(ctx context.Context, raw []byte, most int) (*Data, error) {
+func (r *Run) putOver(ctx context.Context, raw []byte, most int) (*Data, error) {
 	d := &Data{Size: len(raw)}
-	if len(raw) <= most || j.disk == nil {
+	if len(raw) <= most {
 		d.Value = append(json.RawMessage(nil), raw...)
 		return d, nil
 	}
-	hash, err := j.disk.blobs.Put(ctx, j.session, raw)
-	d.Blob = hash
+	hash, err := r.of.blobs.Put(ctx, r.id, raw)
+	d.Blob, d.Own = hash, true
 	return d, err
 }
 
 // get returns the JSON of data.
-func (j *journal) get(ctx context.Context, d *Data) ([]byte, error) {
-	if d == nil {
+func (r *Run) get(ctx context.Context, d *Data) ([]byte, error) {
+	switch {
+	case d == nil:
 		return nil, nil
-	}
-	if d.Blob == "" {
+	case d.Blob == "":
 		return d.Value, nil
+	case d.Own:
+		return r.of.blobs.Get(ctx, r.id, d.Blob)
 	}
-	return j.disk.blobs.Get(ctx, j.session, d.Blob)
-}
-
-// read returns the events of a journal and the sequence of the last.
-func (d *disk) read(ctx context.Context, subject string) ([]Event, uint64, error) {
-	var events []Event
-	var seq uint64
-	err := d.log.Scan(ctx, subject, 0, func(e store.Entry) error {
-		var ev Event
-		if err := json.Unmarshal(e.Data, &ev); err != nil {
-			return fmt.Errorf("entry %d of the journal cannot be read: %w", e.Seq, err)
-		}
-		events, seq = append(events, ev), e.Seq
-		return nil
-	})
-	return events, seq, err
+	return r.of.blobs.Get(ctx, r.session, d.Blob)
 }
 
 // Journal calls fn with the events of a run, in their order. Data that is kept
 // apart is put in its place, so that what fn gets is all there is.
 func (r *Run) Journal(ctx context.Context, fn func(Event) error) error {
-	r.mu.Lock()
-	j := r.journal
-	r.mu.Unlock()
-	events := j.kept
-	if j.disk != nil {
-		var err error
-		if events, _, err = j.disk.read(ctx, j.subject); err != nil {
-			return err
-		}
+	var events []*Event
+	r.lock()
+	err := r.held.Replay(ctx, 0, func(e *Event, _ []byte, _ journal.Place) error {
+		events = append(events, e)
+		return e.flaw
+	})
+	r.unlock()
+	if err != nil {
+		return err
 	}
 	for _, e := range events {
-		if err := j.fill(ctx, &e); err != nil {
+		if err := r.fill(ctx, e); err != nil {
 			return err
 		}
-		if err := fn(e); err != nil {
+		if err := fn(*e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fill puts the data of an event in the place of the hashes. What the event
-// shares with others is not touched.
-func (j *journal) fill(ctx context.Context, e *Event) error {
-	for _, d := range []**Data{&e.List, &e.Args, &e.Result} {
-		if *d == nil || (*d).Blob == "" {
-			continue
+// fill puts the data of an event in the place of the hashes.
+func (r *Run) fill(ctx context.Context, e *Event) error {
+	whole := func(d *Data) error {
+		raw, err := r.get(ctx, d)
+		if d != nil && d.Blob != "" {
+			*d = Data{Value: raw, Size: d.Size}
 		}
-		raw, err := j.get(ctx, *d)
-		if err != nil {
-			return err
-		}
-		*d = &Data{Value: raw, Size: (*d).Size}
+		return err
 	}
-	if e.Created == nil {
-		return nil
+	if err := errors.Join(whole(e.List), whole(e.Args), whole(e.Result)); err != nil || e.Created == nil {
+		return err
 	}
-	c := *e.Created
-	for _, all := range []*map[string]Data{&c.Inputs, &c.Pinned} {
-		full := make(map[string]Data, len(*all))
-		for name, d := range *all {
-			raw, err := j.get(ctx, &d)
-			if err != nil {
+	for _, all := range []map[string]Data{e.Created.Inputs, e.Created.Pinned} {
+		for name, d := range all {
+			if err := whole(&d); err != nil {
 				return err
 			}
-			full[name] = Data{Value: raw, Size: d.Size}
+			all[name] = d
 		}
-		*all = full
 	}
-	e.Created = &c
 	return nil
 }

@@ -82,7 +82,7 @@ func (r *Run) list(ctx context.Context, f *ForEach) (*Data, int, *Failure, error
 	case len(elements) > f.Cap():
 		return nil, 0, &Failure{Kind: fault.Limit.String(), Message: fmt.Sprintf("%s has %d items; at most %d are allowed", f.In, len(elements), f.Cap()), Hint: "Raise max of forEach, or take fewer."}, nil
 	}
-	d, err := r.journal.put(ctx, raw)
+	d, err := r.put(ctx, raw)
 	return d, len(elements), nil, err
 }
 

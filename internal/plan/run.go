@@ -4,22 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // Run is one execution of a plan.
 type Run struct {
-	id   string
-	of   *Runs
-	wake chan struct{} // something happened that whoever drives has to look at
+	id      string
+	session string // the id of its Session
+	of      *Runs
+	x       *entity
+	wake    chan struct{} // something happened that whoever drives has to look at
 
-	mu      sync.Mutex
-	journal journal
+	// The lock of the entity guards the rest.
+	held    *entity // as it was locked
 	state   *State
+	writing bool                       // an event is being written here
 	changed chan struct{}              // closed and made anew with each event
 	busy    map[at]context.CancelFunc  // calls and questions under way
 	halt    context.CancelFunc         // ends who drives it; nil if nobody does
@@ -46,85 +50,60 @@ func (r *Run) poke() {
 	}
 }
 
-// record writes an event, then takes it in, then tells of it. r.mu is held.
-// errStale means that nothing was written, since somebody else was quicker.
+// lock locks the run, and with it its entity in the journal: nothing happens to
+// it but what the holder of the lock does.
+func (r *Run) lock() {
+	x := r.x.Lock()
+	r.held = x
+}
+
+func (r *Run) unlock() { r.held.Unlock() }
+
+// record writes an event and takes it in. The run is locked. errStale means that
+// nothing was written, since somebody else was quicker.
 func (r *Run) record(ctx context.Context, e Event) error {
 	if r.gone {
 		return errGone
 	}
 	e.N, e.Time = r.state.N+1, time.Now().UTC()
-	// What cannot follow must not be written.
-	if err := r.state.possible(e); err != nil {
-		return fault.New(fault.InvalidArguments, r.id, "%s", err.Error())
-	}
-	err := r.journal.append(ctx, e)
-	if errors.Is(err, errStale) {
-		if err := r.reread(ctx); err != nil {
-			return err
-		}
-		if r.halt != nil && r.state.Holder != r.of.name {
-			return errTaken
-		}
-		return errStale
-	}
-	if err != nil {
+	r.writing = true
+	err := r.held.Append(ctx, &e, nil)
+	r.writing = false
+	switch {
+	case !errors.Is(err, journal.ErrAgain):
 		return err
+	case r.gone:
+		return errGone
+	case r.halt != nil && r.state.Holder != r.of.name:
+		return errTaken
 	}
-	return r.take(e)
+	return errStale
 }
 
-// take takes in an event that is in the journal. r.mu is held.
-func (r *Run) take(e Event) error {
-	if err := r.state.Apply(e); err != nil {
-		return fault.New(fault.Internal, r.id, "the run cannot go on").Because(err)
-	}
-	if e.Type == StepPinned || e.Type == StepAgain {
+// took makes of an event what it means here. The run is locked.
+func (r *Run) took(e *Event, s *State) {
+	r.state = s
+	switch e.Type {
+	case StepPinned, StepAgain:
 		clear(r.cache)
+		clear(r.lists)
+	case RunStopping:
+		r.cut()
 	}
 	r.announce()
-	r.emit(e)
-	return nil
+	if !r.writing { // who writes looks anyway
+		r.poke()
+	}
+	r.emit(*e)
 }
 
-// announce wakes those who wait for the run. r.mu is held.
+// announce wakes those who wait for the run. The run is locked.
 func (r *Run) announce() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// reread takes in what the journal holds that is not known here. r.mu is held.
-func (r *Run) reread(ctx context.Context) error {
-	if r.gone {
-		return errGone
-	}
-	events, seq, err := r.journal.disk.read(ctx, r.journal.subject)
-	if err != nil {
-		return err
-	}
-	if len(events) == 0 && r.state.N > 0 {
-		r.leave()
-		return errGone
-	}
-	if seq == r.journal.seq {
-		return nil
-	}
-	state, err := Replay(events)
-	if err != nil {
-		return fault.New(fault.Internal, r.id, "the journal of the run cannot be used").Because(err)
-	}
-	stops := state.Stopping != "" && r.state.Stopping == ""
-	r.state, r.journal.seq = state, seq
-	clear(r.cache)
-	clear(r.lists)
-	if stops {
-		r.cut()
-	}
-	r.announce()
-	r.poke()
-	return nil
-}
-
-// cut cancels what is under way. r.mu is held.
+// cut cancels what is under way. The run is locked.
 func (r *Run) cut() {
 	for _, cancel := range r.busy {
 		cancel()
@@ -132,7 +111,7 @@ func (r *Run) cut() {
 }
 
 // leave makes a run one that is forgotten: nothing more is written or called.
-// r.mu is held.
+// The run is locked.
 func (r *Run) leave() {
 	r.gone = true
 	if r.halt != nil {
@@ -154,6 +133,10 @@ func (r *Run) emit(e Event) {
 		rec.Data = map[string]any{"status": r.state.Status}
 	case StepKept, CallAsked, CallDecided:
 		return // told by others
+	default:
+		if !slices.Contains(eventTypes, e.Type) {
+			return // of a later version
+		}
 	}
 	if f := e.Failure; f != nil {
 		rec.Level, rec.Kind = "error", f.Kind
@@ -163,8 +146,8 @@ func (r *Run) emit(e Event) {
 
 // Summary is the run at a glance.
 func (r *Run) Summary() Summary {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	s := r.state
 	out := Summary{ID: r.id, Title: s.Created.Plan.Title, Session: s.Created.Session, Principal: s.Created.Owner, Status: s.status(),
 		Steps: len(s.planned), Events: s.N, Began: s.Began, From: s.Created.From, Reason: s.Reason}
@@ -209,11 +192,11 @@ func (s *State) status() Status {
 // such a run goes on in the next hub.
 func (r *Run) Wait(ctx context.Context, stay bool, seen func(Summary)) (Status, error) {
 	for {
-		r.mu.Lock()
+		r.lock()
 		status, changed, gone, quiet := r.state.Status, r.changed, r.gone, r.of.going.Done()
 		settled := status.Over() || status == Paused && len(r.busy) == 0
 		busy := len(r.busy) > 0
-		r.mu.Unlock()
+		r.unlock()
 		switch {
 		case settled:
 			return status, nil
@@ -240,10 +223,10 @@ func (r *Run) Wait(ctx context.Context, stay bool, seen func(Summary)) (Status, 
 // Await waits until the run has more than n events, or is over or paused.
 func (r *Run) Await(ctx context.Context, n int) error {
 	for {
-		r.mu.Lock()
+		r.lock()
 		status, changed := r.state.Status, r.changed
 		met := r.state.N > n || r.gone || status.Over() || status == Paused && len(r.busy) == 0
-		r.mu.Unlock()
+		r.unlock()
 		if met {
 			return nil
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -15,6 +14,8 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
+	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
@@ -50,16 +51,18 @@ type RunsOptions struct {
 
 // Runs are the runs of a hub.
 type Runs struct {
-	o    RunsOptions
-	disk *disk
-	name string // of this hub, in leases
+	o       RunsOptions
+	log     journal.Log
+	blobs   blobs
+	journal *journal.Journal[*State, Event]
+	leases  *lease.Book
+	name    string // of this hub, in leases
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	going  context.Context // ended by hush when nothing more is begun
 	hush   context.CancelFunc
-	last   uint64 // of the log, when it was read
 	follow sync.Once
 
 	mu       sync.Mutex
@@ -93,59 +96,32 @@ func Open(ctx context.Context, st *store.Store, o RunsOptions) (*Runs, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Alone = o.Alone || st == nil
 	r := &Runs{o: o, name: rand.Text(), all: map[string]*Run{}, keys: map[string]*Run{}, starting: map[string]chan struct{}{}}
+	var err error
+	if r.leases, err = lease.Open(ctx, st, lease.Options{Bucket: "planlease", Hub: r.name, Life: o.Lease, Alone: o.Alone, Logger: o.Logger}); err != nil {
+		return nil, err
+	}
+	if err := r.openJournal(ctx, st); err != nil {
+		return nil, err
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.going, r.hush = context.WithCancel(r.ctx)
-	if st == nil {
-		return r, nil
-	}
-	var err error
-	if r.disk, err = openDisk(ctx, st); err != nil {
-		return nil, err
-	}
-	if err := r.read(ctx); err != nil {
-		return nil, err
-	}
+	r.journal.Each(func(x *entity) {
+		x = x.Lock()
+		defer x.Unlock()
+		if x.Now().flaw != nil {
+			r.unusable(x)
+			return
+		}
+		r.adopt(x)
+	})
 	return r, nil
 }
 
-// read makes the runs that the log holds. One whose journal cannot be used is
-// told of and left where it is.
-func (r *Runs) read(ctx context.Context) error {
-	broken := map[string]bool{}
-	err := r.disk.log.Scan(ctx, "", 0, func(e store.Entry) error {
-		sess, id := split(e.Subject)
-		run := r.all[id]
-		if run == nil {
-			run = r.newRun(id, sess)
-			r.all[id] = run
-		}
-		var ev Event
-		err := json.Unmarshal(e.Data, &ev)
-		if err == nil && !broken[id] {
-			err = run.state.Apply(ev)
-		}
-		if err != nil && !broken[id] {
-			broken[id] = true
-			r.o.Logger.Error("the journal of a run cannot be used", "run", id, "seq", e.Seq, "err", err)
-		}
-		run.journal.seq, r.last = e.Seq, e.Seq
-		return nil
-	})
-	for id := range broken {
-		delete(r.all, id)
-	}
-	for _, run := range r.all {
-		r.index(run)
-	}
-	if err != nil {
-		return fmt.Errorf("read the journals of runs: %w", err)
-	}
-	return nil
-}
-
-func (r *Runs) newRun(id, sess string) *Run {
-	return &Run{id: id, of: r, state: &State{}, journal: journal{disk: r.disk, session: sess, subject: subjectOf(sess, id)}, wake: make(chan struct{}, 1), changed: make(chan struct{}), busy: map[at]context.CancelFunc{}, cache: map[string]json.RawMessage{}, lists: map[string][][]byte{}}
+func (r *Runs) newRun(x *entity) *Run {
+	sess, id := split(x.Key())
+	return &Run{id: id, session: sess, of: r, x: x, state: &State{}, wake: make(chan struct{}, 1), changed: make(chan struct{}), busy: map[at]context.CancelFunc{}, cache: map[string]json.RawMessage{}, lists: map[string][][]byte{}}
 }
 
 // session returns the Session of a run. It need not hold anything yet.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/obs"
-	"github.com/stoahub/stoa/internal/store"
 )
 
 // Start is what a run begins with.
@@ -63,8 +63,8 @@ func (s *Start) inherit() ([]*actor.Record, error) {
 	if s.Again == nil {
 		return nil, nil
 	}
-	s.Again.mu.Lock()
-	defer s.Again.mu.Unlock()
+	s.Again.lock()
+	defer s.Again.unlock()
 	c := &s.Again.state.Created
 	find := s.Again.of.o.Principal
 	if c.Publisher != nil {
@@ -150,12 +150,23 @@ func (r *Runs) begin(ctx context.Context, c *Created, inputs, pins map[string]js
 	if err != nil {
 		return nil, err
 	}
-	run := r.newRun(c.Run, sess.ID())
+	run := r.newRun(r.journal.At(sess.ID() + "." + c.Run))
+	if err := run.created(ctx, c, inputs, pins); err != nil {
+		r.abandon(context.WithoutCancel(ctx), run)
+		return nil, err
+	}
+	r.drive(run)
+	r.trim(run)
+	return run, nil
+}
+
+// created writes the first event of a run.
+func (r *Run) created(ctx context.Context, c *Created, inputs, pins map[string]json.RawMessage) error {
 	// All of it is one entry, which has room for so much of each.
-	most := min(inline, store.MaxEntry/4/max(len(inputs)+len(pins), 1))
+	most := min(inline, journal.MaxEntry/4/max(len(inputs)+len(pins), 1))
 	put := func(into map[string]Data, from map[string]json.RawMessage) error {
 		for name, raw := range from {
-			d, err := run.journal.putOver(ctx, raw, most)
+			d, err := r.putOver(ctx, raw, most)
 			if err != nil {
 				return err
 			}
@@ -167,44 +178,54 @@ func (r *Runs) begin(ctx context.Context, c *Created, inputs, pins map[string]js
 		c.Pinned = map[string]Data{}
 	}
 	if err := cmp.Or(put(c.Inputs, inputs), put(c.Pinned, pins)); err != nil {
-		return nil, err
+		return err
 	}
-	r.mu.Lock()
-	if r.closing {
-		r.mu.Unlock()
-		return nil, fault.New(fault.Unreachable, "plan", "the hub is stopping")
+	r.of.mu.Lock()
+	if r.of.closing {
+		r.of.mu.Unlock()
+		return fault.New(fault.Unreachable, "plan", "the hub is stopping")
 	}
-	r.all[run.id] = run
-	r.mu.Unlock()
-	run.mu.Lock()
-	if err = run.record(ctx, Event{Type: RunCreated, Created: c, By: r.name}); err != nil {
-		run.leave()
+	r.of.all[r.id] = r
+	r.of.mu.Unlock()
+	return r.locked(func() error {
+		err := r.record(ctx, Event{Type: RunCreated, Created: c, By: r.of.name})
+		if err == nil {
+			r.of.index(r)
+		}
+		return err
+	})
+}
+
+// abandon removes what there is of a run that could not be begun: what nobody
+// was told of must not be taken up.
+func (r *Runs) abandon(ctx context.Context, run *Run) {
+	run.lock()
+	run.leave()
+	r.unlist(run)
+	run.unlock()
+	_, err := run.x.Latest(ctx)
+	if err == nil {
+		err = run.x.Remove(ctx, nil)
 	}
-	run.mu.Unlock()
+	if err == nil {
+		err = r.blobs.Purge(ctx, run.id)
+	}
 	if err != nil {
-		r.drop(context.WithoutCancel(ctx), run) // what nobody was told of must not be taken up
-		return nil, err
+		r.o.Logger.Warn("forget a run that was not begun", "run", run.id, "err", err)
 	}
-	r.index(run)
-	r.drive(run)
-	r.trim(run)
-	return run, nil
 }
 
 func keyOf(owner, key string) string { return owner + "\x00" + key }
 
-// index makes a run be found by its key.
+// index makes a run be found by its key. The run is locked.
 func (r *Runs) index(run *Run) {
-	run.mu.Lock()
 	c := &run.state.Created
-	key, owner := c.Key, c.Owner
-	run.mu.Unlock()
-	if key == "" {
+	if c.Key == "" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys[keyOf(owner, key)] = run
+	r.keys[keyOf(c.Owner, c.Key)] = run
 }
 
 // byKey finds the run that was begun with a key, once whoever begins one with

@@ -37,6 +37,9 @@ type State struct {
 	links   map[string]links
 	planned []string         // the steps, in their order
 	steps   map[string]*Step // the plan's
+
+	flaw   error  // why the journal cannot be used from some entry on
+	flawed uint64 // the sequence of that entry
 }
 
 // Pause is where and why a run is paused.
@@ -73,8 +76,11 @@ func Replay(events []Event) (*State, error) {
 func (s *State) Apply(e Event) error {
 	var err error
 	switch {
+	case s.flaw != nil:
+		return fmt.Errorf("the journal of the run cannot be used: %w", s.flaw)
 	case e.N != s.N+1:
 		return fmt.Errorf("event %d cannot follow event %d", e.N, s.N)
+	case !slices.Contains(eventTypes, e.Type) && s.N > 0: // of a later version
 	case (e.Type == RunCreated) != (s.N == 0):
 		err = errors.New("a run is created once, first")
 	case s.Status.Over() && e.Type != StepKept && e.Type != RunTaken:

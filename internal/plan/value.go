@@ -45,7 +45,7 @@ func (r *Run) value(ctx context.Context, ref session.Reference, item map[string]
 			return raw, true, nil
 		}
 		if d, ok := c.Inputs[ref.Name]; ok {
-			raw, err := r.journal.get(ctx, &d)
+			raw, err := r.get(ctx, &d)
 			return raw, true, err
 		}
 		for _, in := range c.Plan.Inputs {
@@ -77,16 +77,16 @@ func (r *Run) result(ctx context.Context, id string) ([]byte, error) {
 	case st.Phase != StepDone:
 		return nil, nil
 	case st.Pinned != nil:
-		return r.journal.get(ctx, st.Pinned)
+		return r.get(ctx, st.Pinned)
 	case !st.each:
-		return r.journal.get(ctx, st.Items[0].Result)
+		return r.get(ctx, st.Items[0].Result)
 	}
 	if all := r.cache[id]; all != nil {
 		return all, nil
 	}
 	all := []byte("[")
 	for i := range st.Items {
-		raw, err := r.journal.get(ctx, st.Items[i].Result)
+		raw, err := r.get(ctx, st.Items[i].Result)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (r *Run) item(ctx context.Context, s *Step, n int) (map[string][]byte, erro
 	}
 	elements := r.lists[s.ID]
 	if elements == nil {
-		raw, err := r.journal.get(ctx, r.state.Steps[s.ID].List)
+		raw, err := r.get(ctx, r.state.Steps[s.ID].List)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (r *Run) arguments(ctx context.Context, d Do) (tool string, args []byte, er
 			said = it.Shown
 		}
 		if said != nil {
-			args, err = r.journal.get(ctx, said)
+			args, err = r.get(ctx, said)
 			return tool, args, err
 		}
 	}

@@ -109,8 +109,8 @@ func (r *Run) View(ctx context.Context, look Look) (View, error) {
 			look.put(&v, v.Context, func(c *CutView) *map[string]Cut { return &c.Context }, name, raw)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock()
+	defer r.unlock()
 	s := r.state
 	if look.Step != "" {
 		if err := r.has(look.Step); err != nil {
@@ -168,7 +168,7 @@ func shown(raw []byte, budget int) json.RawMessage {
 	return text
 }
 
-// stepView looks at a step. r.mu is held.
+// stepView looks at a step. The run is locked.
 func (r *Run) stepView(id string) StepView {
 	s := r.state
 	step, st := s.Created.Plan.Step(id), s.Steps[id]
@@ -214,7 +214,7 @@ func (r *Run) stepView(id string) StepView {
 }
 
 // working says whether a call of a step, or a question about it, is under way in
-// this process: one that was cut off is not. r.mu is held.
+// this process: one that was cut off is not. The run is locked.
 func (r *Run) working(id string) bool {
 	for at := range r.busy {
 		if at.step == id {
