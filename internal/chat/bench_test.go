@@ -17,7 +17,7 @@ func BenchmarkDelta(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
-			k := &book{ledger: &fleeting{}, every: partEvery}
+			k := &book{every: partEvery}
 			if err := k.record(ctx, &Event{Type: InputAdded, Input: &Input{Text: "x"}}); err != nil {
 				b.Fatal(err)
 			}
@@ -55,17 +55,23 @@ func BenchmarkDelta(b *testing.B) {
 
 // BenchmarkPart is what it costs to make a part durable.
 func BenchmarkPart(b *testing.B) {
-	d, err := openDisk(b.Context(), storetest.Open(b, store.Options{}))
+	e, err := Open(b.Context(), storetest.Open(b, store.Options{}), Options{}, Settings{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &stored{d, "bench"}
-	place := uint64(0)
+	defer e.Close()
+	x := e.journal.At("bench")
 	b.ReportAllocs()
 	for n := uint64(1); b.Loop(); n++ {
-		if place, err = l.append(b.Context(), &Event{Seq: n, Time: time.Now(), Type: TextPart, Turn: "t1", Text: "two or three words "}, place); err != nil {
+		en, data, err := newEntry(&Event{Seq: n, Time: time.Now(), Type: TextPart, Turn: "t1", Text: "two or three words "})
+		if err != nil {
 			b.Fatal(err)
 		}
+		x = x.Lock()
+		if err := x.Append(b.Context(), en, data); err != nil {
+			b.Fatal(err)
+		}
+		x.Unlock()
 	}
 }
 

@@ -5,33 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/obs"
-	"github.com/stoahub/stoa/internal/store"
 )
 
 // book writes the events of one conversation and lets them be read.
 type book struct {
-	ledger ledger
-	id     string // of the conversation, for the log
-	log    *slog.Logger
-	taken  func(turn string) // told, with write held, of a turn that somebody else has ended; may be nil
-	emit   func(Event)       // told every event in order, with write held; nil for none
-	every  time.Duration     // how long text may be live only; 0: until something else happens
-	crowd  *crowd            // all that speak; nil: nobody else does
+	x     *entity // in the journal; nil: nothing is kept
+	id    string  // of the conversation, for the log
+	log   *slog.Logger
+	emit  func(Event)   // told every event in order, with write held; nil for none
+	every time.Duration // how long text may be live only; 0: until something else happens
+	crowd *crowd        // all that speak; nil: nobody else does
 
-	// write is held while an event is decided on and appended.
+	// write is held while this hub decides on an event and appends it. What
+	// others write comes from the journal, which calls with the entity locked:
+	// only who locks the entity knows that nothing comes in between.
 	write sync.Mutex
 	timer *time.Timer // flushes the open part; guarded by write
 
 	mu      sync.Mutex // guards what follows
 	state   State
-	place   uint64 // of the last event in the ledger
+	place   uint64 // of the last event in the log
+	own     *Event // the event that is being appended
+	behind  bool   // what the log has must be read before anything else is taken in
 	ring    ring
 	part    part
 	notices []Event // live progress of running calls, by Offset: a number that grows
@@ -80,44 +82,39 @@ func (b *book) pause() time.Duration {
 	return min(max(b.every, b.every*n/atEase), partMost*b.every)
 }
 
-// load reads what the ledger holds.
-func (b *book) load(ctx context.Context) error {
-	_, err := b.follow(ctx, func(*Event) bool { return false })
-	return err
-}
-
-// follow takes in what the ledger has more than we know, and returns what of it
-// is mine. Called with write held, or before anybody else knows b.
-func (b *book) follow(ctx context.Context, mine func(*Event) bool) (found *Event, err error) {
-	err = b.ledger.scan(ctx, b.place, func(ev *Event, place uint64) error {
-		if mine(ev) {
-			found = ev
-			b.show(ev, place)
-			return nil
-		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if err := b.state.Apply(ev); err != nil {
-			return err
-		}
-		b.place = place
-		b.ring.add(*ev, place)
+// read takes in what the log has more than is known. Called with the entity
+// locked.
+func (b *book) read(ctx context.Context) error {
+	b.mu.Lock()
+	from := Position{Seq: b.state.Seq, place: b.place}
+	b.mu.Unlock()
+	if err := b.replay(ctx, from, func(ev *Event, place uint64) error {
+		b.show(ev, place, false)
 		return nil
-	})
-	return found, err
+	}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.behind = false
+	b.mu.Unlock()
+	return nil
 }
 
-// errTaken means that somebody else has ended the turn.
-var errTaken = errors.New("the turn was ended by somebody else")
+// errTaken means that somebody else has ended the turn, or runs one.
+var errTaken = errors.New("another hub answers this conversation now")
 
 // record makes an event durable and shows it. Seq and Time are set.
-func (b *book) record(ctx context.Context, ev *Event) error {
+func (b *book) record(ctx context.Context, ev *Event) error { return b.recordIf(ctx, ev, nil) }
+
+// recordIf is record unless check says why not. It is asked with what is known
+// when the event is appended, and may be asked again.
+func (b *book) recordIf(ctx context.Context, ev *Event, check func(*State) error) error {
 	b.write.Lock()
 	defer b.write.Unlock()
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	return b.append(ctx, ev)
+	return b.append(ctx, ev, check)
 }
 
 // errDropped means that an input was taken back before its turn began.
@@ -125,65 +122,144 @@ var errDropped = errors.New("the input was taken back")
 
 // begin records that a turn begins, if its input still waits.
 func (b *book) begin(ctx context.Context, ev *Event) error {
-	b.write.Lock()
-	defer b.write.Unlock()
-	waits := func(in Input) bool { return in.ID == ev.Start.Input }
-	if !slices.ContainsFunc(b.state.Queue, waits) { // it changes with write held
-		return errDropped
-	}
-	if err := b.flush(ctx); err != nil {
-		return err
-	}
-	return b.append(ctx, ev)
-}
-
-// append is record with write held and no part open.
-func (b *book) append(ctx context.Context, ev *Event) error {
-	// Who goes away in the middle would leave it open whether it was written.
-	ctx = context.WithoutCancel(ctx)
-	var err error
-	var sent []time.Time // when it was written down before, maybe in vain
-	for range tries {
-		b.mu.Lock()
-		ev.Seq, ev.Time = b.state.Seq+1, time.Now().UTC()
-		place, over := b.place, b.over
-		running := b.state.Turn != nil && b.state.Turn.ID == ev.Turn
-		b.mu.Unlock()
-		if over != nil {
-			return over
-		}
-		if ev.Turn != "" && !running && ev.Type != TurnStarted {
-			if b.taken != nil {
-				b.taken(ev.Turn)
-			}
+	return b.recordIf(ctx, ev, func(now *State) error {
+		switch {
+		case !now.waits(ev.Start.Input):
+			return errDropped
+		case now.Turn != nil:
 			return errTaken
 		}
-		b.name(ev)
-		if place, err = b.ledger.append(ctx, ev, place); err == nil {
-			b.show(ev, place)
-			return nil
-		}
-		if _, conflict := errors.AsType[*store.Conflict](err); !conflict {
+		return nil
+	})
+}
+
+// append is recordIf with write held and no part open.
+func (b *book) append(ctx context.Context, ev *Event, check func(*State) error) error {
+	// Who goes away in the middle would leave it open whether it was written.
+	ctx = context.WithoutCancel(ctx)
+	ev.Time = time.Now().UTC() // tells it from others, also when it is sent again
+	if b.x == nil {
+		if err := b.number(ev, check); err != nil {
 			return err
 		}
-		// An attempt that seemed to have failed may have been late only.
-		sent = append(sent, ev.Time)
-		found, err := b.follow(ctx, func(got *Event) bool {
-			return got.Type == ev.Type && slices.ContainsFunc(sent, got.Time.Equal)
-		})
-		if found != nil {
-			*ev = *found
-		}
-		if err != nil || found != nil {
+		b.show(ev, ev.Seq, true)
+		return nil
+	}
+	x := b.x.Lock()
+	defer x.Unlock()
+	defer b.expect(nil)
+	var err error
+	for range tries {
+		if err = b.current(ctx); err != nil {
 			return err
 		}
-		b.wake()
+		if err = b.number(ev, check); err != nil {
+			return err
+		}
+		en, data, bad := newEntry(ev)
+		if bad != nil {
+			return bad
+		}
+		b.expect(ev)
+		err = x.Append(ctx, en, data)
+		if b.landed() {
+			return nil // maybe by an attempt that seemed to have failed, and was late only
+		}
+		if !errors.Is(err, journal.ErrAgain) && !errors.Is(err, journal.ErrUncertain) {
+			return err
+		}
 	}
 	return fmt.Errorf("note what happens in the conversation: %w", err)
 }
 
+// current reads what could not be taken in as it came. Called with the entity
+// locked.
+func (b *book) current(ctx context.Context) error {
+	b.mu.Lock()
+	behind := b.behind
+	b.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	return b.read(ctx)
+}
+
+// number makes an event the next one, unless it must not follow.
+func (b *book) number(ev *Event, check func(*State) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	running := b.state.Turn != nil && b.state.Turn.ID == ev.Turn
+	switch {
+	case b.over != nil:
+		return b.over
+	case ev.Turn != "" && !running && ev.Type != TurnStarted:
+		return errTaken
+	}
+	if check != nil {
+		if err := check(&b.state); err != nil {
+			return err
+		}
+	}
+	ev.Seq = b.state.Seq + 1
+	name(ev)
+	return nil
+}
+
+// expect says which event is being appended.
+func (b *book) expect(ev *Event) {
+	b.mu.Lock()
+	b.own = ev
+	b.mu.Unlock()
+}
+
+// landed reports whether the event that was expected is in the log.
+func (b *book) landed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.own == nil
+}
+
+// hear takes in an event that is in the log now, whoever wrote it. It returns
+// it if another hub did and it is at hand; late says that the log has to be
+// read. Called with the entity locked.
+func (b *book) hear(en *entry, place journal.Place) (theirs *Event, late bool) {
+	b.mu.Lock()
+	own := b.own
+	if own != nil && (own.Type != en.kind || !own.Time.Equal(en.time)) {
+		own = nil
+	}
+	known, behind := b.state.Seq, b.behind
+	b.mu.Unlock()
+	ev := en.event
+	switch {
+	case en.seq <= known:
+		return nil, false
+	case own != nil:
+		ev = own
+		ev.Seq = en.seq
+		name(ev)
+	case ev == nil && place.Blob == "" && !behind:
+		ev, _ = b.whole(context.Background(), b.x, en, place) // reads nothing
+	}
+	if behind || ev == nil || en.seq != known+1 {
+		b.mu.Lock()
+		b.behind = true
+		if own != nil {
+			b.own = nil
+			b.written(ev)
+		}
+		b.mu.Unlock()
+		return nil, !behind
+	}
+	b.show(ev, place.Seq, own != nil)
+	if own != nil {
+		return nil, false
+	}
+	return ev, false
+}
+
 // name gives what an event makes the name that its number stands for.
-func (b *book) name(ev *Event) {
+func name(ev *Event) {
 	switch ev.Type {
 	case InputAdded:
 		ev.Input.ID = fmt.Sprintf("i%d", ev.Seq)
@@ -194,23 +270,26 @@ func (b *book) name(ev *Event) {
 	}
 }
 
-// show makes an event that is durable known.
-func (b *book) show(ev *Event, place uint64) {
+// show makes an event that is durable known. own says that this book wrote it.
+func (b *book) show(ev *Event, place uint64, own bool) {
 	b.mu.Lock()
 	if err := b.state.Apply(ev); err != nil {
-		b.log.Error("an event of a conversation cannot be used", obs.KeySession, obs.Short(b.id), "seq", ev.Seq, "err", err) // append numbers them, so it does not happen
+		b.log.Error("an event of a conversation cannot be used", obs.KeySession, obs.Short(b.id), "seq", ev.Seq, "err", err) // number and replay see to it that it does not happen
 	}
 	b.place = place
 	b.ring.add(*ev, place)
 	seen := 0
+	if own {
+		b.own = nil
+		seen = b.written(ev)
+	}
 	switch ev.Type {
-	case TextPart, ReasoningPart: // it was the open part
-		seen = b.part.sent
-		b.part.text, b.part.sent = b.part.text[:0], 0
 	case CallDone:
 		b.settle(ev.Result.Call)
 	case TurnEnded:
-		b.part.text = nil
+		if own { // else write is not held; what is open is given up when it is flushed
+			b.part.text = nil
+		}
 	}
 	b.wakeLocked()
 	b.mu.Unlock()
@@ -219,6 +298,16 @@ func (b *book) show(ev *Event, place uint64) {
 		told.Text, told.Offset = ev.Text[seen:], seen
 		b.emit(told)
 	}
+}
+
+// written closes the open part if that is what was written, and returns how much
+// of it emit was told. Called with mu held.
+func (b *book) written(ev *Event) (seen int) {
+	if ev.Type == TextPart || ev.Type == ReasoningPart {
+		seen = b.part.sent
+		b.part.text, b.part.sent = b.part.text[:0], 0
+	}
+	return seen
 }
 
 // add takes in a piece of text of a turn. What it costs is what a delta costs:
@@ -293,7 +382,7 @@ func (b *book) late(ctx context.Context) {
 			}
 		}
 	}
-	if err := b.flush(ctx); err != nil && b.over == nil {
+	if err := b.flush(ctx); err != nil && !b.isOver() {
 		b.log.Warn("text of a conversation could not be kept yet", obs.KeySession, obs.Short(b.id), "err", err)
 		b.timer.Reset(b.every)
 	}
@@ -316,7 +405,7 @@ func (b *book) flush(ctx context.Context) error {
 
 // close makes the open part durable, with what the provider wants back.
 func (b *book) close(ctx context.Context, turn string, kind Type, opaque *llm.Opaque) error {
-	return b.append(ctx, &Event{Type: kind, Turn: turn, Text: string(b.part.text), Opaque: opaque})
+	return b.append(ctx, &Event{Type: kind, Turn: turn, Text: string(b.part.text), Opaque: opaque}, nil)
 }
 
 // say notes how far a call is. Only the latest of each call is kept.
@@ -375,17 +464,24 @@ func (b *book) now() State {
 
 // finish says that nothing more will come.
 func (b *book) finish(why error) {
-	b.write.Lock()
-	if b.timer != nil {
-		b.timer.Stop()
-	}
+	b.end(why)
+	b.idle()
+}
+
+// end is finish for who must not wait for what is being written.
+func (b *book) end(why error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.over == nil {
 		b.over = why
 	}
 	b.wakeLocked()
-	b.mu.Unlock()
-	b.write.Unlock()
+}
+
+func (b *book) isOver() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over != nil
 }
 
 // idle stops the timer of a book that is put away.
@@ -395,4 +491,20 @@ func (b *book) idle() {
 	if b.timer != nil {
 		b.timer.Stop()
 	}
+}
+
+// latest takes in what was in the log when it was called.
+func (b *book) latest(ctx context.Context) error {
+	if _, err := b.x.Latest(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	behind := b.behind
+	b.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	x := b.x.Lock()
+	defer x.Unlock()
+	return b.current(ctx)
 }

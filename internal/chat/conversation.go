@@ -24,15 +24,13 @@ type Conversation struct {
 	id   string
 	used atomic.Int64 // unix nanoseconds of the last sign of life
 
-	// These are guarded by the engine's mu. busy says that the log has
-	// something unfinished, said that it has anything at all, and then holder
-	// is the principal whose it is, if that is known without reading it.
-	who    *auth.Principal
-	name   string
-	busy   bool
-	said   bool
-	holder string
-	began  time.Time // when the first thing was said
+	heard atomic.Int64 // unix nanoseconds of when the journal last reported something, or was asked in vain to have it answered
+
+	// These are guarded by the engine's mu. whose is what only opening the
+	// conversation told; see key.
+	who   *auth.Principal
+	name  string
+	whose Key
 
 	opening sync.Mutex // held while the book is read
 	replies replies
@@ -41,7 +39,10 @@ type Conversation struct {
 	mu     sync.Mutex
 	book   *book                   // nil: not in memory
 	users  int                     // of book
-	looped bool                    // somebody answers the inputs
+	looped bool                    // this hub answers the inputs, or tries to
+	trying bool                    // it does not answer yet: another hub may
+	again  bool                    // something was said since it began to
+	stuck  bool                    // it stumbled, and does not try again by itself
 	turn   string                  // the one that cancel is of; empty until it has begun
 	early  bool                    // the next turn is aborted
 	cancel context.CancelCauseFunc // of the turn
@@ -50,6 +51,7 @@ type Conversation struct {
 
 var (
 	errAborted = errors.New("the turn was aborted")
+	errBefore  = errors.New("an input of that key was taken before")
 )
 
 func (e *Engine) conversation(id string) *Conversation { return &Conversation{e: e, id: id} }
@@ -84,11 +86,15 @@ func (c *Conversation) take(ctx context.Context) (*book, error) {
 		return b, err
 	}
 	b := c.e.book(c.id)
-	if err := b.load(ctx); err != nil {
+	if _, err := b.x.Latest(ctx); err != nil {
 		return nil, fmt.Errorf("read the conversation: %w", err)
 	}
-	if err := b.mend(ctx); err != nil {
-		return nil, fmt.Errorf("close what a hub left open in the conversation: %w", err)
+	// With the entity locked nothing comes in between what is read and what the
+	// journal reports to the book.
+	x := b.x.Lock()
+	defer x.Unlock()
+	if err := b.read(ctx); err != nil {
+		return nil, fmt.Errorf("read the conversation: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,10 +136,6 @@ func (c *Conversation) put(why error) {
 		c.mu.Unlock()
 		return
 	}
-	if _, memory := b.ledger.(*remembered); memory && why == nil {
-		c.mu.Unlock()
-		return // there is no other place for it
-	}
 	c.book = nil
 	c.mu.Unlock()
 	if why != nil {
@@ -144,11 +146,23 @@ func (c *Conversation) put(why error) {
 }
 
 func (e *Engine) book(id string) *book {
-	return &book{id: id, log: e.opts.Logger, every: e.every, crowd: e.crowd, ledger: e.ledgers(id)}
+	return &book{id: id, log: e.opts.Logger, every: e.every, crowd: e.crowd, x: e.journal.At(id)}
 }
 
-// State returns what the conversation has come to.
+// State returns what the conversation has come to, also in other hubs.
 func (c *Conversation) State() (State, error) {
+	b, err := c.take(c.e.ctx)
+	if err != nil {
+		return State{}, err
+	}
+	defer c.free()
+	if err := b.latest(c.e.ctx); err != nil {
+		c.e.opts.Logger.Debug("whether others wrote to a conversation is not known", obs.KeySession, c.short(), obs.KeyErr, err)
+	}
+	return b.now(), nil
+}
+
+func (c *Conversation) state() (State, error) {
 	b, err := c.take(c.e.ctx)
 	if err != nil {
 		return State{}, err
@@ -182,40 +196,29 @@ func (c *Conversation) Send(ctx context.Context, in Input) (Event, error) {
 		return Event{}, err
 	}
 	defer c.free()
-	b.write.Lock()
-	defer b.write.Unlock()
-	b.mu.Lock()
-	before := b.state.keyed(in.Key)
-	waiting := len(b.state.Queue)
-	if b.state.Turn == nil && waiting > 0 {
-		waiting-- // it begins at once
-	}
-	b.mu.Unlock()
-	switch {
-	case in.Key != "" && before != nil:
-		return *before, nil
-	case waiting >= s.Queue:
-		return Event{}, &fault.Error{Kind: fault.Limit, Subject: "chat", Msg: s.Texts.RateLimited, Hint: fmt.Sprintf("%d messages wait already; wait until one is answered.", waiting)}
-	}
-	if err := b.flush(ctx); err != nil {
-		return Event{}, err
-	}
+	var before *Event
 	ev := Event{Type: InputAdded, Input: &in}
-	if err := b.append(ctx, &ev); err != nil {
+	err = b.recordIf(ctx, &ev, func(now *State) error {
+		waiting := len(now.Queue)
+		if now.Turn == nil && waiting > 0 {
+			waiting-- // it begins at once
+		}
+		switch before = now.keyed(in.Key); {
+		case in.Key != "" && before != nil:
+			return errBefore
+		case waiting >= s.Queue:
+			return &fault.Error{Kind: fault.Limit, Subject: "chat", Msg: s.Texts.RateLimited, Hint: fmt.Sprintf("%d messages wait already; wait until one is answered.", waiting)}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errBefore):
+		return *before, nil
+	case err != nil:
 		return Event{}, err
 	}
-	c.noteSaid(&ev)
-	c.work()
+	c.retry()
 	return ev, nil
-}
-
-// noteSaid takes note that something was said, and whose the conversation is.
-func (c *Conversation) noteSaid(first *Event) {
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	if !c.said {
-		c.said, c.holder, c.began = true, first.Input.Principal, first.Time
-	}
 }
 
 // Before returns how many inputs are answered before that of an id, the one
@@ -281,56 +284,4 @@ func (e *Engine) attach(ctx context.Context, who *auth.Principal, name, id strin
 		}
 	}
 	return e.opts.Attach(ctx, who, id, s)
-}
-
-// Abort ends the turn of that name ("" means the one that runs), and takes back
-// the inputs that wait if queued says so. It does not wait until it has ended.
-func (c *Conversation) Abort(turn string, queued bool) (aborted bool, err error) {
-	if queued {
-		if aborted, err = c.drop(); err != nil {
-			return aborted, err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel == nil || c.book == nil {
-		return aborted, nil
-	}
-	c.book.mu.Lock()
-	runs, waiting := "", len(c.book.state.Queue) > 0
-	if t := c.book.state.Turn; t != nil {
-		runs = t.ID
-	}
-	c.book.mu.Unlock()
-	switch {
-	case turn != "" && turn != runs, runs == "" && !waiting:
-		return aborted, nil
-	case runs == "" && c.turn != "":
-		// The turn before has ended and the next one not begun.
-		c.early = true
-	default:
-		c.cancel(errAborted)
-	}
-	return true, nil
-}
-
-// drop takes back the inputs that wait.
-func (c *Conversation) drop() (dropped bool, err error) {
-	b, err := c.take(c.e.ctx)
-	if err != nil {
-		return false, err
-	}
-	defer c.free()
-	b.write.Lock()
-	defer b.write.Unlock()
-	if err := b.flush(c.e.ctx); err != nil {
-		return false, err
-	}
-	for _, in := range b.now().Queue {
-		if err := b.append(c.e.ctx, &Event{Type: InputDropped, Input: &Input{ID: in.ID}}); err != nil {
-			return dropped, err
-		}
-		dropped = true
-	}
-	return dropped, nil
 }

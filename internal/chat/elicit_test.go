@@ -119,8 +119,10 @@ func TestAbortOfOneCall(t *testing.T) {
 					id = ev.Call.ID
 				}
 			}
-			if conv.AbortCall("c999") || !conv.AbortCall(id) {
-				t.Fatalf("call %q cannot be stopped", id)
+			for name, want := range map[string]bool{"c999": false, id: true} {
+				if got, err := conv.AbortCall(name); got != want || err != nil {
+					t.Fatalf("stopping call %q: %v %v", name, got, err)
+				}
 			}
 			s.turns(conv, 1)
 			log, st := describe(s.log(conv)), s.state(conv)
@@ -130,7 +132,7 @@ func TestAbortOfOneCall(t *testing.T) {
 			if c.until == ApprovalAsked && (!strings.Contains(log, "approval.decided "+id+" aborted") || len(s.desk.Pending(s.who.Name)) != 0) {
 				t.Error(log)
 			}
-			if len(conv.Elicitations()) != 0 || conv.AbortCall(id) {
+			if ok, err := conv.AbortCall(id); ok || err != nil || len(conv.Elicitations()) != 0 {
 				t.Error("something of the call is left")
 			}
 		})

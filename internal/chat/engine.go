@@ -1,8 +1,11 @@
 package chat
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -12,6 +15,8 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
+	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/policy"
@@ -63,6 +68,8 @@ type Options struct {
 	Tracer *obs.Tracer  // nil: none
 	Logger *slog.Logger // nil discards
 
+	Hub    string        // the name of this hub among those on the same store; empty for a random one
+	Lease  time.Duration // after which a hub that died answers its conversations no more, and another one does; 0 means 10 s
 	Idle   time.Duration // after which the memory of a conversation that nobody watches is given back; 0 means 2 s
 	Expire time.Duration // after which a conversation is forgotten whose Session holds nothing else; 0 means the time-out of Sessions
 }
@@ -71,10 +78,11 @@ type Options struct {
 type Engine struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
-	disk     *disk                  // nil: memory only
-	ledgers  func(id string) ledger // where events go
-	every    time.Duration          // how long text may be live only
-	crowd    *crowd                 // see book
+	journal  *chatLog
+	leases   *lease.Book   // of the conversations that hubs answer
+	alone    bool          // no other hub has them
+	every    time.Duration // how long text may be live only
+	crowd    *crowd        // see book
 	meter    llm.Meter
 	guides   guides
 	sets     sets
@@ -86,6 +94,7 @@ type Engine struct {
 	convs    map[string]*Conversation
 	running  int
 	quiet    chan struct{} // closed when nothing runs; nil if nobody waits
+	resumed  bool
 	draining bool
 	closed   bool
 }
@@ -99,26 +108,37 @@ var ErrEnded = errors.New("the session is over, and its conversation forgotten")
 // Open returns the conversations that st holds; with a nil store they are in
 // memory only. Nothing runs before Resume. Close ends it; the store stays open.
 func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine, error) {
+	sh, err := openShelf(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := lease.Open(ctx, st, lease.Options{Bucket: leaseName, Hub: cmp.Or(o.Hub, rand.Text()), Life: o.Lease, Alone: sh.alone, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, sh, leases, o, s)
+}
+
+// open is Open of what is kept on a shelf.
+func open(ctx context.Context, sh shelf, leases *lease.Book, o Options, s Settings) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Idle == 0 {
 		o.Idle = 2 * time.Second // to read it again is quick
 	}
-	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd()}
-	e.ledgers = func(string) ledger { return &remembered{} }
+	if o.Lease == 0 {
+		o.Lease = 10 * time.Second
+	}
+	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd(), leases: leases, alone: sh.alone}
 	e.Configure(s)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
-	if st != nil {
-		var err error
-		if e.disk, err = openDisk(ctx, st); err != nil {
-			return nil, err
-		}
-		e.ledgers = func(id string) ledger { return &stored{e.disk, id} }
-		if err := e.survey(ctx); err != nil {
-			return nil, err
-		}
+	var err error
+	if e.journal, err = journal.Open(ctx, sh.log, sh.blobs, e.kind(), journal.Options{Logger: o.Logger, Alone: sh.alone}); err != nil {
+		return nil, fmt.Errorf("read the conversations: %w", err)
 	}
+	e.journal.Each(func(x *entity) { e.at(x) })
+	e.journal.Follow()
 	if o.Sessions != nil {
 		o.Sessions.Watch(e.sessionChanged)
 	}
@@ -126,36 +146,112 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 	return e, nil
 }
 
-// survey finds out which conversations there are.
-func (e *Engine) survey(ctx context.Context) error {
-	all, err := e.disk.survey(ctx)
-	if err != nil {
-		return err
+// at returns the conversation of an entity.
+func (e *Engine) at(x *entity) *Conversation {
+	s := x.State()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.convs[x.Key()]
+	if c == nil {
+		c = e.conversation(x.Key())
+		c.used.Store(s.used.UnixNano())
+		e.convs[x.Key()] = c
 	}
-	for id, f := range all {
-		c := e.conversation(id)
-		c.busy, c.said, c.holder, c.name, c.began = f.busy, true, f.principal, f.session, f.began
-		c.used.Store(f.used.UnixNano())
-		e.convs[id] = c
+	if c.name == "" {
+		c.name = s.session
 	}
-	return nil
+	return c
 }
 
 // Resume takes up what was not finished when the hub ended: turns that ran are
 // closed, inputs that waited are answered. It is called when tools can be.
 func (e *Engine) Resume() {
 	e.mu.Lock()
-	var busy []*Conversation
-	for _, c := range e.convs {
-		if c.busy {
-			busy = append(busy, c)
+	e.resumed = true
+	e.mu.Unlock()
+	e.takeOver(time.Now())
+}
+
+// takeOver answers conversations that wait for it and of which nothing was heard
+// for as long as a hub that died keeps its lease.
+func (e *Engine) takeOver(now time.Time) {
+	e.mu.Lock()
+	resumed := e.resumed
+	e.mu.Unlock()
+	if !resumed {
+		return
+	}
+	for _, c := range e.all() {
+		if now.Sub(time.Unix(0, c.heard.Load())) < e.opts.Lease || !c.known().busy() {
+			continue
+		}
+		c.mu.Lock()
+		looped := c.looped
+		c.mu.Unlock()
+		if !looped {
+			c.resume()
 		}
 	}
-	e.mu.Unlock()
-	for _, c := range busy {
-		if err := c.resume(e.ctx); err != nil {
-			e.opts.Logger.Warn("a conversation could not be taken up again", obs.KeySession, c.short(), obs.KeyErr, err)
+}
+
+// changed takes in what happened to a conversation, here or in another hub. It
+// is called with the entity locked.
+func (e *Engine) changed(x *entity, en *entry, place journal.Place) {
+	if en == nil {
+		e.removed(x.Key())
+		return
+	}
+	c := e.at(x)
+	c.heard.Store(time.Now().UnixNano())
+	c.touch()
+	c.mu.Lock()
+	b := c.book
+	c.mu.Unlock()
+	if b == nil {
+		return
+	}
+	theirs, late := b.hear(en, place)
+	if late {
+		e.catchUp(c, b)
+	}
+	if theirs != nil {
+		c.heed(theirs)
+	}
+}
+
+// catchUp reads what came and was not at hand, behind the journal's back.
+func (e *Engine) catchUp(c *Conversation, b *book) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	e.wg.Go(func() {
+		for {
+			x := b.x.Lock()
+			err := b.current(e.ctx)
+			x.Unlock()
+			if err == nil {
+				return
+			}
+			e.opts.Logger.Warn("what another hub wrote to a conversation cannot be read yet", obs.KeySession, c.short(), obs.KeyErr, err)
+			select {
+			case <-time.After(time.Second):
+			case <-e.ctx.Done():
+				return
+			}
 		}
+	})
+}
+
+// removed ends a conversation that is in the log no more.
+func (e *Engine) removed(id string) {
+	e.mu.Lock()
+	c := e.convs[id]
+	delete(e.convs, id)
+	e.mu.Unlock()
+	if c != nil {
+		c.end()
 	}
 }
 
@@ -228,6 +324,7 @@ func (e *Engine) Close() {
 	for _, c := range e.all() {
 		c.put(ErrClosed)
 	}
+	e.journal.Close()
 }
 
 // begin counts a conversation whose turns run; it reports false if none may.

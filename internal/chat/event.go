@@ -34,6 +34,7 @@ const (
 	ContextUsed         Type = "context"              // Context
 	Compacted           Type = "compacted"            // Compaction
 	TurnEnded           Type = "turn.ended"           // End
+	AbortAsked          Type = "abort"                // somebody at another hub wants the turn to end, or one call of it: Call, with its ID
 )
 
 // Event is one thing that happened in a conversation. Seq counts from 1 in each

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/llm"
 )
 
@@ -100,19 +101,19 @@ func (f *fickle) delta(req llm.Request, said int, calls *int) (llm.Delta, bool) 
 	return llm.Delta{Kind: llm.CallEnd, Index: *calls - 1, Call: c}, true
 }
 
-// mortal is a ledger that stops taking anything when its hub dies.
+// mortal is a log that takes nothing more when its hub dies.
 type mortal struct {
-	ledger
+	journal.Log
 	dead *atomic.Bool
 }
 
 var errDead = errors.New("the hub is dead")
 
-func (m *mortal) append(ctx context.Context, ev *Event, expect uint64) (uint64, error) {
+func (m *mortal) Append(ctx context.Context, subject string, data []byte, expect uint64) (uint64, error) {
 	if m.dead.Load() {
 		return 0, errDead
 	}
-	return m.ledger.append(ctx, ev, expect)
+	return m.Log.Append(ctx, subject, data, expect)
 }
 
 var _ llm.Model = (*fickle)(nil)

@@ -4,41 +4,39 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/journal"
 )
 
-// late is a ledger that answers before it has written: what it says was in vain
-// is there with the next append, or when it is looked at again.
+// late is a log that answers before it has written: what it says is not known
+// to be there is there with the next append, or when it is looked at again.
 type late struct {
-	ledger
-	held  *Event // not written yet
-	at    uint64
-	every int // which appends are late
+	journal.Log
+	held  *journal.Entry // not written yet; its Seq is what was expected
+	every int            // which appends are late
 	n     int
 }
 
-func (l *late) append(ctx context.Context, ev *Event, expect uint64) (uint64, error) {
+func (l *late) Append(ctx context.Context, subject string, data []byte, expect uint64) (uint64, error) {
 	if held := l.held; held != nil {
 		l.held = nil
-		if _, err := l.ledger.append(ctx, held, l.at); err != nil {
+		if _, err := l.Log.Append(ctx, held.Subject, held.Data, held.Seq); err != nil {
 			return 0, err
 		}
 	}
 	if l.n++; l.n%l.every == 0 {
-		copied := *ev
-		l.held, l.at = &copied, expect
-		return 0, &store.Conflict{Expected: expect, Last: expect}
+		l.held = &journal.Entry{Seq: expect, Subject: subject, Data: data}
+		return 0, journal.ErrUncertain
 	}
-	return l.ledger.append(ctx, ev, expect)
+	return l.Log.Append(ctx, subject, data, expect)
 }
 
 // TestLateAppend writes every event once, also if the store was so slow that an
 // append had been given up when it was done.
 func TestLateAppend(t *testing.T) {
 	for _, every := range []int{2, 3, 5} {
-		s := newStage(t, staged{model: &spoken{answers: []answer{says("I look.", "srv__echo"), says("There.")}}})
-		under := s.e.ledgers
-		s.e.ledgers = func(id string) ledger { return &late{ledger: under(id), every: every} }
+		s := newStage(t, staged{model: &spoken{answers: []answer{says("I look.", "srv__echo"), says("There.")}}, over: func(l journal.Log) journal.Log {
+			return &late{Log: l, every: every}
+		}})
 		c := s.open("one")
 		s.send(c, "go")
 		log := s.turns(c, 1)

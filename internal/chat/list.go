@@ -62,20 +62,25 @@ func (e *Engine) Keys(pass func(principal string) bool) (keys []Key) {
 // Find returns the conversation of a Session if something was said in it, or
 // nil. To be found does not keep it from being forgotten.
 func (e *Engine) Find(principal, name string) *Conversation {
+	id := session.ID(principal, name)
+	if e.journal.Get(id) == nil {
+		return nil
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.convs[session.ID(principal, name)]; c != nil && c.said {
-		return c
-	}
-	return nil
+	return e.convs[id]
 }
 
 // key is the zero value if nothing was said, or what was cannot be read.
 func (c *Conversation) key() Key {
+	s := c.known()
+	if s.seq == 0 || s.principal != "" {
+		return Key{s.principal, s.session}
+	}
 	c.e.mu.Lock()
-	k, said := Key{c.holder, c.name}, c.said
+	k := c.whose
 	c.e.mu.Unlock()
-	if !said || k.Principal != "" {
+	if k != (Key{}) {
 		return k
 	}
 	st, err := c.Peek() // its first input is a blob
@@ -84,24 +89,24 @@ func (c *Conversation) key() Key {
 	}
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
-	c.holder, c.name = st.Principal, st.Session
-	return Key{c.holder, c.name}
+	c.whose = Key{st.Principal, st.Session}
+	if c.name == "" {
+		c.name = st.Session
+	}
+	return c.whose
 }
 
 // Began and Used are when the first thing was said in the conversation, and
 // when it was used last.
-func (c *Conversation) Began() time.Time {
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	return c.began
-}
+func (c *Conversation) Began() time.Time { return c.known().began }
 
 func (c *Conversation) Used() time.Time { return time.Unix(0, c.used.Load()).UTC() }
 
-// Peek returns what the conversation has come to, which is no use of it.
+// Peek returns what is known here of what the conversation has come to, which is
+// no use of it.
 func (c *Conversation) Peek() (State, error) {
 	used := c.used.Load()
-	st, err := c.State()
+	st, err := c.state()
 	if touched := c.used.Load(); touched > used && c.unused() {
 		c.used.CompareAndSwap(touched, used)
 	}

@@ -13,19 +13,32 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 )
 
-// work makes somebody answer the inputs that wait.
+// retry is work after something was said, also if it stumbled before.
+func (c *Conversation) retry() {
+	c.mu.Lock()
+	c.stuck = false
+	c.mu.Unlock()
+	c.work()
+}
+
+// work makes this hub answer the inputs that wait, unless another one does.
 func (c *Conversation) work() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.looped || c.over != nil || !c.e.begin() {
+	if c.looped {
+		c.again = true
 		return
 	}
-	c.looped = true
+	if c.stuck || c.over != nil || !c.e.begin() {
+		return
+	}
+	c.looped, c.trying, c.again = true, true, false
 	ctx := c.arm()
 	go func() {
 		defer c.e.done()
@@ -44,6 +57,14 @@ func (c *Conversation) arm() context.Context {
 	return ctx
 }
 
+// disarm says that this hub answers no more. Called with mu held.
+func (c *Conversation) disarm() {
+	if c.cancel != nil {
+		c.cancel(nil)
+	}
+	c.looped, c.trying, c.early, c.cancel, c.turn = false, false, false, nil, ""
+}
+
 // guarded is the loop, whose mistakes must not take the hub down. What waits
 // then is answered when somebody speaks again, or after the next start.
 func (c *Conversation) guarded(ctx context.Context) {
@@ -52,69 +73,187 @@ func (c *Conversation) guarded(ctx context.Context) {
 			c.e.opts.Logger.Error("a conversation stumbled", obs.KeySession, c.short(), obs.KeyErr, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if c.cancel != nil {
-				c.cancel(nil)
-			}
-			c.looped, c.early, c.cancel, c.turn = false, false, nil, ""
+			c.stuck = true
+			c.disarm()
 		}
 	}()
-	c.loop(ctx)
+	if err := c.loop(ctx); err != nil {
+		c.heard.Store(time.Now().UnixNano())
+		if c.e.ctx.Err() == nil {
+			c.e.opts.Logger.Error("a conversation cannot be answered", obs.KeySession, c.short(), obs.KeyErr, err)
+		}
+		c.mu.Lock()
+		c.disarm()
+		c.mu.Unlock()
+	}
 }
 
-// loop answers inputs until none waits.
-func (c *Conversation) loop(ctx context.Context) {
+// loop answers inputs until none waits, if no other hub does.
+func (c *Conversation) loop(ctx context.Context) error {
 	b, err := c.take(ctx)
 	if err != nil {
-		c.e.opts.Logger.Error("a conversation cannot be answered", obs.KeySession, c.short(), obs.KeyErr, err)
-		c.mu.Lock()
-		c.cancel(nil)
-		c.looped, c.cancel = false, nil
-		c.mu.Unlock()
-		return
+		return err
 	}
 	defer c.free()
-	b.write.Lock()
-	b.taken = c.taken
-	b.write.Unlock()
 	for {
-		next := c.pick(b)
-		if next == nil {
-			return
+		if ctx, err = c.shift(ctx, b); err != nil {
+			return err
 		}
-		c.answer(ctx, b, next)
+		if ctx == nil {
+			if ctx = c.yield(); ctx == nil {
+				return nil
+			}
+			continue
+		}
+		// An input that came from another hub while this one had the lease is
+		// this one's to answer: that hub could not have the lease.
+		if err := b.latest(c.e.ctx); err != nil && c.e.ctx.Err() == nil {
+			return err
+		}
+		if !c.more(b) {
+			return nil
+		}
+	}
+}
+
+// yield leaves the inputs to the hub that has the lease. It returns the context
+// for another try if something was said here meanwhile: that hub may not have
+// seen it before it gave the lease back.
+func (c *Conversation) yield() context.Context {
+	c.heard.Store(time.Now().UnixNano())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	again := c.again
+	c.disarm()
+	if !again || c.over != nil {
+		return nil
+	}
+	c.looped, c.trying, c.again = true, true, false
+	return c.arm()
+}
+
+// shift answers inputs for as long as this hub has the lease. It returns the
+// context for the next turn, or nil if another hub has it.
+func (c *Conversation) shift(ctx context.Context, b *book) (context.Context, error) {
+	l, holder, err := c.e.leases.Try(c.e.ctx, c.id)
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		c.e.opts.Logger.Debug("another hub answers the conversation", obs.KeySession, c.short(), "holder", holder)
+		return nil, nil
+	}
+	defer l.Release()
+	if err := b.latest(c.e.ctx); err != nil {
+		return nil, err
+	}
+	if err := b.mend(c.e.ctx); err != nil {
+		return nil, fmt.Errorf("close what a hub left open in the conversation: %w", err)
+	}
+	c.mu.Lock()
+	c.trying = false
+	c.mu.Unlock()
+	defer c.guard(l)()
+	for {
+		in := c.pick(b)
+		if in == nil {
+			return ctx, nil
+		}
+		err := c.answer(ctx, b, in)
 		c.mu.Lock()
 		c.cancel(nil)
 		ctx = c.arm()
 		c.mu.Unlock()
+		if errors.Is(err, errTaken) || isLost(l) {
+			return nil, nil
+		}
 	}
 }
 
-// taken ends a turn here that another hub has ended.
-func (c *Conversation) taken(turn string) {
+func isLost(l *lease.Lease) bool {
+	select {
+	case <-l.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// guard ends the turn when the lease is lost, until it is told that nothing runs.
+func (c *Conversation) guard(l *lease.Lease) (over func()) {
+	if c.e.alone {
+		return func() {} // it cannot be
+	}
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-l.Lost():
+			c.mu.Lock()
+			if c.cancel != nil {
+				c.cancel(errTaken)
+			}
+			c.mu.Unlock()
+		case <-done:
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+	}
+}
+
+// heed does what an event says that another hub wrote. Called with the entity
+// locked.
+func (c *Conversation) heed(ev *Event) {
+	if ev.Type == AbortAsked && ev.Call != nil {
+		c.calls.abort(ev.Call.ID)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.turn == turn && c.cancel != nil {
+	switch {
+	case c.cancel == nil || c.turn != ev.Turn || ev.Turn == "":
+	case ev.Type == TurnEnded:
 		c.cancel(errTaken)
+	case ev.Type == AbortAsked:
+		c.cancel(errAborted)
 	}
 }
 
-// pick returns the next input, or says that the loop ends.
+// pick returns the next input, or nil if there is none for now.
 func (c *Conversation) pick(b *book) *Input {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.next(b)
+}
+
+// next is pick with mu held.
+func (c *Conversation) next(b *book) *Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.state.Queue) > 0 && c.over == nil && b.over == nil && !c.e.Draining() {
 		in := b.state.Queue[0]
 		return &in
 	}
-	c.cancel(nil)
-	c.looped, c.early, c.cancel, c.turn = false, false, nil, ""
 	return nil
 }
 
-// answer runs one turn.
-func (c *Conversation) answer(ctx context.Context, b *book, in *Input) {
+// more reports whether an input waits. If none does, this hub answers no more.
+func (c *Conversation) more(b *book) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next(b) != nil {
+		c.trying = true
+		return true
+	}
+	c.disarm()
+	return false
+}
+
+// answer runs one turn. It is errTaken if another hub answers.
+func (c *Conversation) answer(ctx context.Context, b *book, in *Input) error {
 	who, name := c.owner()
 	if who == nil {
 		who, name = c.e.principal(in.Principal, ""), in.Session
@@ -131,8 +270,9 @@ func (c *Conversation) answer(ctx context.Context, b *book, in *Input) {
 		c.turn = id
 		c.mu.Unlock()
 	}
+	defer c.touch()
 	t.run(ctx)
-	c.touch()
+	return t.taken
 }
 
 func (e *Engine) principal(name string, via auth.Via) *auth.Principal {
@@ -160,6 +300,7 @@ type turn struct {
 	log     *slog.Logger // of the turn; nil for one that is never run
 	replies *replies     // where servers ask people; nil: nobody can be asked
 	calls   *calls       // where single calls can be aborted; nil: nowhere
+	taken   error        // errTaken if another hub answers the conversation
 
 	id     string
 	agent  Agent
@@ -186,6 +327,9 @@ func (t *turn) run(ctx context.Context) End {
 	t.openLog()
 	if err := t.start(ctx); errors.Is(err, errDropped) {
 		return End{Reason: ReasonAborted}
+	} else if errors.Is(err, errTaken) {
+		t.taken = err
+		return End{Reason: ReasonInterrupted}
 	} else if err != nil {
 		t.log.Error("a turn could not be begun", obs.KeyErr, err)
 		end := t.fail(err)
@@ -328,8 +472,11 @@ func (t *turn) stopped(ctx context.Context) End {
 	if errors.Is(context.Cause(ctx), ErrClosed) {
 		return End{Reason: ReasonInterrupted, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String()}
 	}
-	if why := context.Cause(ctx); errors.Is(why, actor.ErrGone) {
+	switch why := context.Cause(ctx); {
+	case errors.Is(why, actor.ErrGone):
 		return t.fail(t.nobody(why))
+	case errors.Is(why, errTaken):
+		return End{Reason: ReasonInterrupted, Text: "The hub lost touch with the others before I came to an end.", Kind: fault.Cancelled.String()}
 	}
 	return End{Reason: ReasonAborted, Text: "Stopped."}
 }
@@ -366,15 +513,15 @@ func (b *book) conclude(ctx context.Context, id string, end End, result func(*Tu
 	for _, c := range now.open() {
 		if c.Status == CallIsAsked {
 			// Whoever sees the question has to see that it is over.
-			if err := b.append(ctx, aborted(id, &c)); err != nil {
+			if err := b.append(ctx, aborted(id, &c), nil); err != nil {
 				return err
 			}
 		}
-		if err := b.append(ctx, &Event{Type: CallDone, Turn: id, Result: result(&c)}); err != nil {
+		if err := b.append(ctx, &Event{Type: CallDone, Turn: id, Result: result(&c)}, nil); err != nil {
 			return err
 		}
 	}
-	return b.append(ctx, &Event{Type: TurnEnded, Turn: id, End: &end})
+	return b.append(ctx, &Event{Type: TurnEnded, Turn: id, End: &end}, nil)
 }
 
 // tell puts a turn among the events of the hub.

@@ -53,28 +53,19 @@ func (b *book) mend(ctx context.Context) error {
 	return err
 }
 
-// resume goes on with what the log has unfinished.
-func (c *Conversation) resume(ctx context.Context) error {
-	b, err := c.take(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.free()
-	now := b.now()
+// resume takes up what the log has unfinished.
+func (c *Conversation) resume() {
+	k := c.key()
 	c.e.mu.Lock()
-	if c.busy = false; c.who == nil {
-		c.who, c.name = c.e.principal(now.Principal, ""), now.Session
+	if c.who == nil {
+		c.who, c.name = c.e.principal(k.Principal, ""), k.Session
 	}
 	who, name := c.who, c.name
 	c.e.mu.Unlock()
-	if len(now.Queue) == 0 {
-		return nil
-	}
 	if who != nil && c.e.opts.Desk != nil {
 		// Whoever was there when the hub went has a moment to come back, as
 		// one whose socket broke has.
 		c.e.opts.Desk.Attend(who.Name, name)()
 	}
 	c.work()
-	return nil
 }

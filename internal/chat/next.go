@@ -13,7 +13,7 @@ type Position struct {
 	Seq    uint64 `json:"seq"`
 	Offset int    `json:"offset,omitempty"`
 
-	place  uint64 // of Seq in the ledger, if it is known
+	place  uint64 // of Seq in the log, if it is known
 	notice int    // the last notice that was seen
 }
 
@@ -28,7 +28,7 @@ type placed struct {
 	place uint64
 }
 
-// A reader that is further behind reads the ledger: what each conversation
+// A reader that is further behind reads the log: what each conversation
 // holds for it would be most of its memory.
 const (
 	ringEvents = 16
@@ -103,6 +103,9 @@ func (b *book) next(ctx context.Context, pos Position, max int) ([]Event, Positi
 			b.leave(r)
 		}
 	}()
+	if err := b.reach(ctx, pos); err != nil {
+		return nil, pos, err
+	}
 	for {
 		events, next, far, err := b.peek(pos, max)
 		if far {
@@ -121,6 +124,18 @@ func (b *book) next(ctx context.Context, pos Position, max int) ([]Event, Positi
 			return nil, pos, context.Cause(ctx)
 		}
 	}
+}
+
+// reach looks at the log if a reader has more than is known: it may come from
+// another hub.
+func (b *book) reach(ctx context.Context, pos Position) error {
+	b.mu.Lock()
+	known := pos.Seq <= b.state.Seq
+	b.mu.Unlock()
+	if known || b.x == nil {
+		return nil
+	}
+	return b.latest(ctx)
 }
 
 func (b *book) enter() *reader {
@@ -142,7 +157,7 @@ func (b *book) leave(r *reader) {
 	}
 }
 
-// peek looks into memory. far says that the ledger has to be read.
+// peek looks into memory. far says that the log has to be read.
 func (b *book) peek(pos Position, max int) (out []Event, next Position, far bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,18 +215,29 @@ var errEnough = errors.New("enough")
 func (b *book) reread(ctx context.Context, pos Position, max int) ([]Event, Position, error) {
 	var out []Event
 	next := pos
-	err := b.ledger.scan(ctx, pos.place, func(ev *Event, place uint64) error {
-		if ev.Seq <= next.Seq {
-			return nil
-		}
+	err := b.replay(ctx, pos, func(ev *Event, place uint64) error {
 		out = append(out, next.step(*ev, place))
 		if len(out) >= max {
 			return errEnough
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	switch {
+	case errors.Is(err, errEnough):
+	case err != nil:
 		return nil, pos, err
+	case len(out) == 0:
+		return nil, pos, b.gone()
 	}
 	return out, next, nil
+}
+
+// gone is why there is nothing to read where there was something.
+func (b *book) gone() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over != nil {
+		return b.over
+	}
+	return ErrEnded // it is being removed
 }

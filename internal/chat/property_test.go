@@ -18,6 +18,7 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest/gate"
+	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -32,8 +33,9 @@ type play struct {
 	rng    *rand.Rand
 	model  *fickle
 	shop   *shop
+	name   string
 	desk   *policy.Desk
-	kept   ledger
+	kept   shelf
 	dead   *atomic.Bool
 	e      *Engine
 	c      *Conversation
@@ -56,8 +58,11 @@ func (p *play) fault(err error) {
 
 func (p *play) start() {
 	p.dead = &atomic.Bool{}
-	var err error
-	p.e, err = Open(context.Background(), nil, Options{
+	leases, err := lease.Open(context.Background(), nil, lease.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.e, err = open(context.Background(), shelf{&mortal{p.kept.log, p.dead}, p.kept.blobs, true}, leases, Options{
 		Face:   func(string) call.Face { return gate.Face(p.shop, gate.Options{}) },
 		Models: func(string) (Model, error) { return Model{Model: p.model, Name: "fickle"}, nil },
 		Desk:   p.desk, Idle: time.Hour,
@@ -65,15 +70,22 @@ func (p *play) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	dead := p.dead
-	p.e.ledgers = func(string) ledger { return &mortal{p.kept, dead} }
 	p.e.every = time.Duration(p.rng.IntN(3)) * 100 * time.Microsecond
-	if p.c, err = p.e.Conversation(auth.Owner, "one"); err != nil {
+	if p.c, err = p.e.Conversation(auth.Owner, p.name); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.c.resume(context.Background()); err != nil {
-		p.t.Fatal(err)
-	}
+	p.e.Resume()
+}
+
+// history is what the log says.
+func (p *play) history() (all []Event, err error) {
+	b := p.e.book(p.c.id)
+	b.id = p.c.id
+	err = b.replay(context.Background(), Position{}, func(ev *Event, _ uint64) error {
+		all = append(all, *ev)
+		return nil
+	})
+	return all, err
 }
 
 // crash ends the hub at once, and starts another.
@@ -214,12 +226,11 @@ func (p *play) verify(x *examiner) {
 		p.fault(err)
 		return
 	}
-	var log []Event
 	var replayed State
-	err = p.kept.scan(context.Background(), 0, func(ev *Event, _ uint64) error {
-		log = append(log, *ev)
-		return replayed.Apply(ev)
-	})
+	log, err := p.history()
+	for i := range log {
+		err = errors.Join(err, replayed.Apply(&log[i]))
+	}
 	if err != nil {
 		p.fault(err)
 	}
@@ -285,10 +296,11 @@ func (p *play) truth(log []Event) {
 	}
 }
 
-func runPlay(t *testing.T, x *examiner, seed uint64, d *disk, often int) {
-	p := &play{t: t, rng: rand.New(rand.NewPCG(seed, 7)), faults: make(chan error, 8), ran: map[string]int{}, shop: newShop(), kept: &remembered{}}
-	if d != nil {
-		p.kept = &stored{d, fmt.Sprintf("play%d", seed)}
+func runPlay(t *testing.T, x *examiner, seed uint64, st *store.Store, often int) {
+	p := &play{t: t, rng: rand.New(rand.NewPCG(seed, 7)), faults: make(chan error, 8), ran: map[string]int{}, shop: newShop(), name: fmt.Sprintf("play%d", seed)}
+	var err error
+	if p.kept, err = openShelf(context.Background(), st); err != nil {
+		t.Fatal(err)
 	}
 	p.shop.ran = func(req *mcp.Request) {
 		id, _ := wire.String(wire.Get(req.Param("_meta"), "progressToken"))
@@ -303,7 +315,6 @@ func runPlay(t *testing.T, x *examiner, seed uint64, d *disk, often int) {
 			}
 		}
 	}}
-	var err error
 	if p.desk, err = policy.OpenDesk(context.Background(), nil, policy.DeskOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -318,8 +329,7 @@ func runPlay(t *testing.T, x *examiner, seed uint64, d *disk, often int) {
 	p.verify(x)
 	select {
 	case err := <-p.faults:
-		var log []Event
-		_ = p.kept.scan(context.Background(), 0, func(ev *Event, _ uint64) error { log = append(log, *ev); return nil })
+		log, _ := p.history()
 		t.Fatalf("seed %d: %v\n%s", seed, err, describe(log))
 	default:
 	}
@@ -334,10 +344,7 @@ func TestAnySchedule(t *testing.T) {
 	if os.Getenv("STOA_SOAK") == "1" {
 		n, often = 100_000, 8
 	}
-	d, err := openDisk(t.Context(), storetest.Open(t, store.Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := storetest.Open(t, store.Options{})
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {
@@ -348,7 +355,7 @@ func TestAnySchedule(t *testing.T) {
 				if i > int64(n) {
 					return
 				}
-				on := d
+				on := st
 				if i%20 != 0 {
 					on = nil
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -126,11 +127,9 @@ func read(t *testing.T, c *Conversation, pos Position, have []Event, last uint64
 // killed opens a stage whose hub can be killed: kill makes it write nothing
 // more.
 func killed(t *testing.T, st *store.Store, o staged) (s *stage, kill func()) {
-	o.store = st
-	s = newStage(t, o)
 	dead := &atomic.Bool{}
-	under := s.e.ledgers
-	s.e.ledgers = func(id string) ledger { return &mortal{under(id), dead} }
+	o.store, o.over = st, func(l journal.Log) journal.Log { return &mortal{l, dead} }
+	s = newStage(t, o)
 	return s, func() {
 		dead.Store(true)
 		s.e.Close()
@@ -328,8 +327,19 @@ func TestConversationsEndWithTheirSession(t *testing.T) {
 			if _, err := conv.State(); !errors.Is(err, ErrEnded) {
 				t.Errorf("the one that ended: %v", err)
 			}
-			if _, err := s.e.disk.log.Last(t.Context(), subject(conv.id)); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("in the store: %v", err)
+			l, err := st.Log(t.Context(), store.LogOptions{Name: logName, Subjects: []string{subjectPrefix + ">"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for {
+				s.e.journal.Bury(t.Context(), time.Now())
+				_, err := l.Last(t.Context(), subjectPrefix+conv.id+subjectSuffix)
+				if errors.Is(err, store.ErrNotFound) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("in the store: %v", err)
+				}
 			}
 		})
 	}

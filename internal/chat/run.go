@@ -47,7 +47,7 @@ func (e *Engine) Run(ctx context.Context, r Run, emit func(Event)) (End, error) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })()
-	b := &book{ledger: &fleeting{}, log: e.opts.Logger, emit: emit}
+	b := &book{log: e.opts.Logger, emit: emit} // nobody reads the events of a run again
 	for _, m := range llm.Repair(r.History, lost) {
 		b.state.Messages = append(b.state.Messages, imported(m))
 	}
@@ -83,16 +83,3 @@ func (e *Engine) aside(who *auth.Principal, session string, a Agent) *turn {
 func client(by actor.Actor, a Agent) *mcp.Client {
 	return &mcp.Client{Era: mcp.Modern, Actor: by.By(actor.ByModel(a.Name)), Info: []byte(`{"name":"stoa-chat","version":"1"}`), Capabilities: []byte(`{"elicitation":{"form":{},"url":{}}}`)}
 }
-
-// fleeting keeps nothing: nobody reads the events of a run again.
-type fleeting struct{ n uint64 }
-
-func (f *fleeting) append(_ context.Context, _ *Event, expect uint64) (uint64, error) {
-	f.n = expect + 1
-	return f.n, nil
-}
-
-func (f *fleeting) scan(context.Context, uint64, func(*Event, uint64) error) error { return nil }
-func (f *fleeting) purge(context.Context) error                                    { return nil }
-
-var _ ledger = (*fleeting)(nil)

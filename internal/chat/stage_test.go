@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest/gate"
+	"github.com/stoahub/stoa/internal/journal"
+	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/llm/script"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -162,7 +165,8 @@ type stage struct {
 
 type staged struct {
 	store    *store.Store
-	model    llm.Model // nil: script
+	over     func(journal.Log) journal.Log // what lies over the log; nil: nothing
+	model    llm.Model                     // nil: script
 	script   string
 	pace     time.Duration
 	settings Settings
@@ -208,7 +212,18 @@ func newStage(t testing.TB, o staged) *stage {
 	if o.settings.RetryDelay == 0 {
 		o.settings.RetryDelay = time.Millisecond
 	}
-	if s.e, err = Open(t.Context(), o.store, o.options, o.settings); err != nil {
+	sh, err := openShelf(t.Context(), o.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.over != nil {
+		sh.log = o.over(sh.log)
+	}
+	leases, err := lease.Open(t.Context(), o.store, lease.Options{Bucket: leaseName, Hub: cmp.Or(o.options.Hub, "one"), Life: o.options.Lease, Alone: sh.alone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.e, err = open(t.Context(), sh, leases, o.options, o.settings); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.e.Close)

@@ -327,6 +327,16 @@ func (s *State) open() []TurnCall {
 	return slices.DeleteFunc(slices.Clone(s.Turn.Calls), func(c TurnCall) bool { return c.Status == CallIsDone })
 }
 
+// calls reports whether a call of the turn has no result yet.
+func (s *State) calls(id string) bool {
+	return slices.ContainsFunc(s.open(), func(c TurnCall) bool { return c.ID == id })
+}
+
+// waits reports whether an input waits for its turn.
+func (s *State) waits(id string) bool {
+	return slices.ContainsFunc(s.Queue, func(in Input) bool { return in.ID == id })
+}
+
 // keyed returns the input that came with a key.
 func (s *State) keyed(key string) *Event {
 	for i := range s.keys {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,14 +15,18 @@ import (
 const sweepEvery = 15 * time.Second
 
 func (e *Engine) sweeps() {
-	tick := time.NewTicker(min(sweepEvery, max(e.opts.Idle/2, time.Millisecond)))
+	tick := time.NewTicker(min(sweepEvery, e.opts.Lease/4, max(e.opts.Idle/2, time.Millisecond)))
 	defer tick.Stop()
-	var last time.Time
+	var last, tried time.Time
 	for {
 		select {
 		case <-e.ctx.Done():
 			return
 		case now := <-tick.C:
+			if now.Sub(tried) >= e.opts.Lease/4 {
+				tried = now
+				e.takeOver(now)
+			}
 			if now.Sub(last) < sweepEvery {
 				e.rest(now)
 				continue
@@ -41,6 +46,9 @@ func (e *Engine) rest(now time.Time) {
 	}
 }
 
+// errUsed means that a conversation is not over: another hub uses it.
+var errUsed = errors.New("the conversation is used")
+
 // Sweep gives back the memory of conversations that nobody uses, and forgets
 // those that are over at the given time. A conversation lives as long as its
 // Session; if the Session holds nothing else, as long as it is used itself.
@@ -58,7 +66,13 @@ func (e *Engine) Sweep(ctx context.Context, now time.Time) {
 	for _, c := range e.all() {
 		unused := now.Sub(time.Unix(0, c.used.Load()))
 		if expire > 0 && unused > expire && !kept[c.id] && c.unused() {
-			if err := c.forget(ctx); err != nil && ctx.Err() == nil {
+			err := c.forgetIf(ctx, func(s summary) error {
+				if s.busy() || now.Sub(s.used) <= expire {
+					return errUsed
+				}
+				return nil
+			})
+			if err != nil && ctx.Err() == nil && !errors.Is(err, errUsed) {
 				e.opts.Logger.Warn("a conversation that is over could not be forgotten yet", obs.KeySession, c.short(), obs.KeyErr, err)
 				if fault.Is(err, fault.Storage) {
 					return // nor can the others
@@ -130,29 +144,43 @@ func (c *Conversation) Forget(ctx context.Context) error { return c.forget(conte
 // forget ends what runs, tells who watches, and removes the log. The next
 // Conversation of the Session is a new one.
 func (c *Conversation) forget(ctx context.Context) error {
-	c.opening.Lock()
-	defer c.opening.Unlock()
-	c.mu.Lock()
-	c.over = ErrEnded
-	b := c.book
-	if c.cancel != nil {
-		c.cancel(errAborted)
-	}
-	c.mu.Unlock()
-	if b == nil {
-		b = c.e.book(c.id)
-	}
-	b.finish(ErrEnded)
-	b.write.Lock()
-	err := b.ledger.purge(ctx)
-	b.write.Unlock()
-	if err != nil {
+	return c.forgetIf(ctx, nil)
+}
+
+// forgetIf is forget unless unless says why not, of what is known when the log
+// is removed.
+func (c *Conversation) forgetIf(ctx context.Context, unless func(summary) error) error {
+	x := c.e.journal.At(c.id)
+	if _, err := x.Latest(ctx); err != nil {
 		return err // it stays known, and the next sweep tries again
 	}
+	if unless == nil {
+		c.end() // so that nothing is written meanwhile
+	}
+	if err := x.Remove(ctx, unless); err != nil {
+		return err
+	}
+	c.end()
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
 	if c.e.convs[c.id] == c {
 		delete(c.e.convs, c.id)
 	}
 	return nil
+}
+
+// end ends the conversation for who uses it.
+func (c *Conversation) end() {
+	c.mu.Lock()
+	if c.over == nil {
+		c.over = ErrEnded
+	}
+	b := c.book
+	if c.cancel != nil {
+		c.cancel(errAborted)
+	}
+	c.mu.Unlock()
+	if b != nil {
+		b.end(ErrEnded)
+	}
 }

@@ -6,18 +6,16 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/policy"
-	"github.com/stoahub/stoa/internal/store"
-	"github.com/stoahub/stoa/internal/store/storetest"
+	"github.com/stoahub/stoa/internal/wire"
 )
 
 // TestStoreThatCannotWrite keeps the end of a turn when the store is back: a
 // tool is not called that could not be noted before.
 func TestStoreThatCannotWrite(t *testing.T) {
-	s := newStage(t, staged{model: &spoken{answers: []answer{hangs("I will"), says("fine")}}})
 	dead := &atomic.Bool{}
-	under := s.e.ledgers
-	s.e.ledgers = func(id string) ledger { return &mortal{under(id), dead} }
+	s := newStage(t, staged{model: &spoken{answers: []answer{hangs("I will"), says("fine")}}, over: func(l journal.Log) journal.Log { return &mortal{l, dead} }})
 	c := s.open("one")
 	s.send(c, "go")
 	s.until(c, func(ev *Event) bool { return ev.Type == TextPart })
@@ -42,11 +40,9 @@ func TestStoreThatCannotWrite(t *testing.T) {
 
 // TestCallsAreNotedBefore calls no tool of which the log does not say so.
 func TestCallsAreNotedBefore(t *testing.T) {
-	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__wipe"), says("x")}}, rules: policy.Rules{Default: policy.Allow}})
-	dead := &atomic.Bool{}
-	under := s.e.ledgers
-	s.e.ledgers = func(id string) ledger { return &failing{under(id), CallStarted, dead} }
-	dead.Store(true)
+	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__wipe"), says("x")}}, rules: policy.Rules{Default: policy.Allow}, over: func(l journal.Log) journal.Log {
+		return &failing{l, CallStarted}
+	}})
 	c := s.open("one")
 	s.send(c, "go")
 	s.turns(c, 1)
@@ -58,47 +54,15 @@ func TestCallsAreNotedBefore(t *testing.T) {
 	}
 }
 
-// TestTwoHubs lets one hub take a conversation over from another: the log stays
-// one, and the other one's turn ends.
-func TestTwoHubs(t *testing.T) {
-	st := storetest.Open(t, store.Options{})
-	a := newStage(t, staged{store: st, model: &spoken{answers: []answer{hangs("I am a"), says("a again")}}})
-	ca := a.open("one")
-	a.send(ca, "go")
-	a.until(ca, func(ev *Event) bool { return ev.Type == TextPart })
-	b := newStage(t, staged{store: st, model: &spoken{answers: []answer{says("I am b")}}})
-	cb := b.open("one")
-	b.send(cb, "and you?")
-	b.turns(cb, 2)
-
-	// The first one learns of it when it writes.
-	a.send(ca, "still there?")
-	if _, err := ca.Abort("", false); err != nil {
-		t.Fatal(err)
-	}
-	a.turns(ca, 3)
-	log := a.log(ca)
-	for i, ev := range log {
-		if ev.Seq != uint64(i)+1 {
-			t.Fatalf("event %d at %d\n%s", ev.Seq, i+1, describe(log))
-		}
-	}
-	text := describe(log)
-	if !strings.Contains(text, "turn.ended interrupted") || !strings.Contains(text, `"I am b"`) || strings.Count(text, "turn.started") != strings.Count(text, "turn.ended") {
-		t.Error(text)
-	}
-}
-
-// failing is a ledger that cannot keep events of one type.
+// failing is a log that cannot keep events of one type.
 type failing struct {
-	ledger
+	journal.Log
 	what Type
-	on   *atomic.Bool
 }
 
-func (f *failing) append(ctx context.Context, ev *Event, expect uint64) (uint64, error) {
-	if ev.Type == f.what && f.on.Load() {
+func (f *failing) Append(ctx context.Context, subject string, data []byte, expect uint64) (uint64, error) {
+	if kind, _ := wire.String(wire.Get(data, "type")); Type(kind) == f.what {
 		return 0, errDead
 	}
-	return f.ledger.append(ctx, ev, expect)
+	return f.Log.Append(ctx, subject, data, expect)
 }

@@ -354,7 +354,7 @@ func (s *socket) message(ctx context.Context, q request) *fault.Error {
 // abort ends a turn, or one call of the turn that runs.
 func abort(conv *chat.Conversation, q request) (bool, error) {
 	if q.Call != "" {
-		return conv.AbortCall(q.Call), nil
+		return conv.AbortCall(q.Call)
 	}
 	return conv.Abort(q.Turn, q.Queued)
 }

@@ -25,6 +25,7 @@ type Entity[S, E any] struct {
 	mu    sync.RWMutex
 	state S
 	seq   uint64    // of the last entry; what the next append expects
+	first uint64    // of the first entry that is not of one before it, which was removed
 	there bool      // it has an entry, and was not removed after it
 	gone  time.Time // when it was removed, if it was
 	left  bool      // the journal has let go of it: another may stand for its key
@@ -124,12 +125,20 @@ func (x *Entity[S, E]) Append(ctx context.Context, e *E, data []byte) error {
 	return x.append(context.WithoutCancel(ctx), e, data)
 }
 
-// Replay calls fn with the events of the log from the one with a sequence on, for
-// who holds the entity, up to what is known of it. Data is what belongs to an
-// event, unless that is a blob. An entry that cannot be read is left out.
+// Replay calls fn with the events of the log from the one with a sequence on, up
+// to what is known of the entity as it begins. Data is what belongs to an event,
+// unless that is a blob. An entry that cannot be read is left out. It need not be
+// held; then what is removed meanwhile is left out too.
 func (x *Entity[S, E]) Replay(ctx context.Context, from uint64, fn func(e *E, data []byte, at Place) error) error {
-	return x.j.log.Scan(ctx, x.j.subject(x.key), from, func(entry Entry) error {
-		if entry.Seq > x.seq || bytes.Equal(entry.Data, tomb) {
+	x = x.home()
+	x.mu.RLock()
+	there, first, last := x.there, x.first, x.seq
+	x.mu.RUnlock()
+	if !there || from > last {
+		return nil
+	}
+	return x.j.log.Scan(ctx, x.j.subject(x.key), max(from, first), func(entry Entry) error {
+		if entry.Seq > last || bytes.Equal(entry.Data, tomb) {
 			return nil
 		}
 		e, data, blob, err := x.decode(entry.Data)
@@ -314,6 +323,9 @@ func (x *Entity[S, E]) apply(entry Entry) {
 	}
 	if err != nil {
 		x.mu.Lock()
+		if !x.there {
+			x.first = entry.Seq
+		}
 		x.seq, x.there = entry.Seq, true
 		x.mu.Unlock()
 		x.j.o.Logger.Error("an entry cannot be used and is skipped", "journal", x.j.kind.Subjects, "entity", x.key, "seq", entry.Seq, "err", err)
@@ -356,6 +368,9 @@ func (x *Entity[S, E]) take(e *E, at Place) error {
 	tombAt := uint64(0)
 	if !x.gone.IsZero() {
 		tombAt = x.seq
+	}
+	if !x.there {
+		x.first = at.Seq
 	}
 	x.state, x.seq, x.there, x.gone = next, at.Seq, true, time.Time{}
 	x.mu.Unlock()

@@ -229,3 +229,41 @@ func TestLatestIsOvertaken(t *testing.T) {
 		t.Errorf("%s is known, and it is told to be removed: %v", got, removed.Load())
 	}
 }
+
+// Replay gives nothing of an entity that was removed, though its entries may be
+// in the log still; nobody has to hold the entity.
+func TestReplayAfterRemoval(t *testing.T) {
+	slow := &keeping{Memory: NewMemory()}
+	a := openTally(t, slow, nil)
+	for _, name := range []string{"old", "", "new"} {
+		x := a.At("s.one")
+		if name == "" {
+			if err := x.Remove(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		x = x.Lock()
+		if err := x.Append(t.Context(), &named{name}, nil); err != nil {
+			t.Fatal(err)
+		}
+		x.Unlock()
+	}
+	var got []string
+	if err := a.At("s.one").Replay(t.Context(), 0, func(e *named, _ []byte, at Place) error {
+		got = append(got, fmt.Sprint(e.Name, "@", at.Seq))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != "[new@3]" {
+		t.Errorf("it gave %v", got)
+	}
+}
+
+// keeping removes nothing.
+type keeping struct{ *Memory }
+
+func (keeping) Delete(context.Context, uint64) error { return errors.New("not now") }
+
+func (keeping) PurgeBefore(context.Context, string, uint64) error { return errors.New("not now") }
