@@ -25,19 +25,18 @@ type state struct {
 	sessions *session.Registry
 
 	mu    sync.Mutex
-	store *store.Store // nil in a temporary hub until something is stored
+	store *store.Store // nil in a temporary hub until it has a task
 	temp  string       // the folder of a temporary hub's store
 }
 
-// openState opens the store and reads the Sessions. A temporary hub opens its
-// store, in a folder that goes with it, when something is stored.
+// openState opens the store and reads the Sessions. A temporary hub has its
+// Sessions in memory, and opens a store, in a folder that goes with it, when
+// something else is to be stored.
 func (h *Hub) openState() error {
 	o := sessionOptions(h.cfg)
 	o.Logger = h.logger("session")
 	ctx := context.Background()
-	if h.data == nil {
-		o.Store = h.state.temporary
-	} else {
+	if h.data != nil {
 		so, err := storeOptions(h.cfg.Store)
 		if err != nil {
 			return err

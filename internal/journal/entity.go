@@ -417,24 +417,25 @@ func (x *Entity[S, E]) buried(seq uint64, at time.Time) {
 		}
 	}
 	x.j.spares.addBefore(x.key, seq)
-	x.mu.Lock()
-	was := x.there
-	x.state, x.seq, x.there, x.gone = x.j.kind.New(x.key), seq, false, at
-	x.mu.Unlock()
-	if was {
-		x.j.tell(x, nil, Place{})
-	}
+	x.leave(seq, at)
 }
 
 // forget makes the entity one that never was: nothing of it is in the log.
-func (x *Entity[S, E]) forget() {
+func (x *Entity[S, E]) forget() { x.leave(0, time.Time{}) }
+
+// leave makes the entity one that is not there. Who is told of it finds in State
+// what was removed.
+func (x *Entity[S, E]) leave(seq uint64, at time.Time) {
 	x.mu.Lock()
 	was := x.there
-	x.state, x.seq, x.there, x.gone = x.j.kind.New(x.key), 0, false, time.Time{}
+	x.seq, x.there, x.gone = seq, false, at
 	x.mu.Unlock()
 	if was {
 		x.j.tell(x, nil, Place{})
 	}
+	x.mu.Lock()
+	x.state = x.j.kind.New(x.key)
+	x.mu.Unlock()
 }
 
 // Data reads the data of an event that is still needed.
@@ -452,6 +453,9 @@ func (x *Entity[S, E]) Data(ctx context.Context, at Place) ([]byte, error) {
 	entry, err := x.j.log.Read(ctx, at.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("%s: read its data: %w", x.key, err)
+	}
+	if entry.Subject != x.j.subject(x.key) { // the log was wiped, and counts anew
+		return nil, fmt.Errorf("%s: read its data: entry %d is another's: %w", x.key, at.Seq, ErrNotFound)
 	}
 	_, data, _, err := x.j.kind.Decode(entry.Data)
 	return data, err

@@ -267,3 +267,54 @@ type keeping struct{ *Memory }
 func (keeping) Delete(context.Context, uint64) error { return errors.New("not now") }
 
 func (keeping) PurgeBefore(context.Context, string, uint64) error { return errors.New("not now") }
+
+// Who is told that an entity was removed sees what it was; everybody else sees
+// that it is not there.
+func TestToldWhatWasRemoved(t *testing.T) {
+	log := NewMemory()
+	heard := make(chan string, 10)
+	told := func(x *Entity[*tally, named], e *named, _ Place) {
+		if e == nil {
+			heard <- fmt.Sprint(x.Key(), " ", x.State().names, " ", x.There())
+		}
+	}
+	a, b := openTally(t, log, told), openTally(t, log, told)
+	x := a.At("s.one").Lock()
+	if err := x.Append(t.Context(), &named{"first"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	x.Unlock()
+	until(t, "the other knows", func() bool { return names(b.At("s.one")) == "[first]" })
+	if err := a.At("s.one").Remove(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := <-heard; got != "s.one [first] false" {
+			t.Errorf("it was told %s", got)
+		}
+	}
+	for _, j := range []*Journal[*tally, named]{a, b} {
+		if got := names(j.At("s.one")); got != "[]" {
+			t.Errorf("there is %s", got)
+		}
+	}
+}
+
+// The log was wiped and counts anew: what stands where data was is not taken for
+// it.
+func TestDataIsNotAnothers(t *testing.T) {
+	log := NewMemory()
+	j := open(t, log, nil, Options{}, nil)
+	for _, key := range []string{"x", "y"} {
+		if err := put(j, key, "one", "of "+key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := j.At("y").State()["one"]
+	if b, err := j.At("y").Data(t.Context(), at); err != nil || string(b) != "of y" {
+		t.Errorf("%s, %v", b, err)
+	}
+	if b, err := j.At("x").Data(t.Context(), at); !errors.Is(err, ErrNotFound) {
+		t.Errorf("x gives %q, %v", b, err)
+	}
+}

@@ -33,7 +33,8 @@ type Kind[S, E any] struct {
 	Removed func(ctx context.Context, key string) error
 	// Changed is told each event that was applied since the journal was opened;
 	// may be nil. It is called with the entity locked, and must not block nor
-	// call the entity. A nil event means that the entity was removed.
+	// call the entity, except for State. A nil event means that the entity was
+	// removed; State is then what it was.
 	Changed func(x *Entity[S, E], e *E, at Place)
 }
 

@@ -4,11 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // decision is what to append to a Session in the state it is in: an event and
@@ -16,174 +15,89 @@ import (
 // somebody else was quicker.
 type decision func(*state) (*event, []byte, error)
 
-// commit decides and appends until nobody else came in between. It returns the
-// Session that was written to and the event as it was appended. What has begun
-// is brought to its end even if whoever asked for it has gone: otherwise nobody
-// would know whether it is there.
-func (s *Session) commit(ctx context.Context, decide decision) (*Session, *event, error) {
-	d, err := s.r.on(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+// commit decides and appends. It returns the event as it was appended. What has
+// begun is brought to its end even if whoever asked for it has gone: otherwise
+// nobody would know whether it is there.
+func (s *Session) commit(ctx context.Context, decide decision) (*event, error) {
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	ctx = context.WithoutCancel(ctx)
-	for {
-		kept, err := s.r.admit(s)
-		if err != nil {
-			return nil, nil, err
+	ev, wrote, err := s.decideAndAppend(ctx, decide)
+	if !wrote && !s.r.alone {
+		// That there is nothing to do, or that it cannot be done, may be so only
+		// because we do not know yet what others have written.
+		if err := s.r.latest(ctx, s.id); err != nil {
+			return nil, err
 		}
-		kept.write.Lock()
-		if kept.gone { // it ended while we waited
-			kept.write.Unlock()
-			continue
-		}
-		was := kept.state.open
-		ev, err := kept.decideAndAppend(ctx, d, decide)
-		begun := kept.state.open && !was
-		if !kept.state.open && !kept.state.over {
-			kept.leave() // nothing could be stored in it
-		}
-		kept.write.Unlock()
-		kept.touch()
-		if begun {
-			kept.r.tell(Change{Session: kept, Opened: true})
-		}
-		return kept, ev, err
+		ev, _, err = s.decideAndAppend(ctx, decide)
 	}
+	return ev, err
 }
 
 // tries is how often an append is tried when others write the same Session.
 const tries = 16
 
-// decideAndAppend is called with write held.
-func (s *Session) decideAndAppend(ctx context.Context, d *disk, decide decision) (*event, error) {
+// decideAndAppend returns with wrote false if it was decided to append nothing.
+func (s *Session) decideAndAppend(ctx context.Context, decide decision) (ev *event, wrote bool, err error) {
+	x := s.r.book.At(s.id).Lock()
+	defer x.Unlock()
 	for range tries {
-		if s.state.over {
-			if err := s.finish(ctx, d); err != nil {
-				return nil, err
-			}
-		}
-		ev, data, err := decide(&s.state)
+		ev, data, err := decide(&x.Now().state)
 		if err != nil || ev == nil {
-			return nil, err
+			return nil, false, err
 		}
-		if !s.state.open {
-			err = s.append(ctx, d, &event{Kind: opened, Principal: s.own.principal, Session: s.own.name, Client: s.client}, nil)
+		if !x.Now().state.open {
+			err = s.open(ctx, x)
 		}
 		if err == nil {
-			err = s.append(ctx, d, ev, data)
+			err = s.append(ctx, x, ev, data)
 		}
-		if !errors.Is(err, errAgain) {
-			return ev, err
+		if !errors.Is(err, journal.ErrAgain) {
+			s.join(x.Now())
+			return ev, true, err
 		}
 	}
-	return nil, fault.New(fault.Storage, "session "+s.own.name, "others wrote it each of the %d times that this was tried", tries).Because(errAgain)
+	return nil, true, fault.New(fault.Storage, "session "+s.Name(), "others wrote it each of the %d times that this was tried", tries).Because(journal.ErrAgain)
 }
 
-// errAgain means that somebody else has written, and that the state is as
-// they left it.
-var errAgain = errors.New("another process wrote the session at the same time")
-
-// append appends one event: first to the log, then to memory. It is called with
-// write held.
-func (s *Session) append(ctx context.Context, d *disk, ev *event, data []byte) error {
-	if ev.ID == "" {
-		ev.ID = newID()
+// open appends the entry that says whose the Session is. Called with its entity
+// locked.
+func (s *Session) open(ctx context.Context, x *entity) error {
+	own := s.key()
+	free, err := s.r.reserve(own.principal)
+	if err != nil {
+		return err
 	}
+	defer free()
+	return s.append(ctx, x, &event{Kind: opened, Principal: own.principal, Session: own.name, Client: s.Client()}, nil)
+}
+
+// append appends one event, which gets an id and a time. Called with the entity
+// locked.
+func (s *Session) append(ctx context.Context, x *entity, ev *event, data []byte) error {
+	ev.ID = rand.Text()[:16]
 	if ev.Time.IsZero() {
 		ev.Time = time.Now().UTC()
 	}
 	if ev.Value != nil {
 		ev.Value.Time = ev.Time
 	}
-	entry, err := ev.encode(data)
-	if err != nil {
-		return err
-	}
-	if len(entry) > store.MaxEntry && len(data) > 0 {
-		if ev.Blob, err = d.blobs.Put(ctx, s.id, slices.Concat(data, []byte(ev.ID))); err != nil {
-			return err
+	err := x.Append(ctx, ev, data)
+	if err == nil && ev.Value != nil && ev.Value.seq == 0 {
+		// Found in the log after its answer was lost, and applied as it was read.
+		if v, err := x.Now().state.version(ev.Value.Name, ev.Value.Version, 0); err == nil {
+			*ev.Value = v
 		}
-		if entry, err = ev.encode(nil); err != nil {
-			return err
-		}
-	}
-	seq, err := d.log.Append(ctx, subject(s.id), entry, s.state.seq)
-	if err == nil {
-		s.take(ev, seq)
-		return nil
-	}
-	return s.refused(ctx, d, ev, err)
-}
-
-// newID is what tells one entry from another.
-func newID() string { return rand.Text()[:16] }
-
-// refused finds out what became of an event that was not acknowledged.
-func (s *Session) refused(ctx context.Context, d *disk, ev *event, err error) error {
-	conflict, isConflict := errors.AsType[*store.Conflict](err)
-	if !isConflict && !errors.Is(err, store.ErrUncertain) {
-		if ev.Blob != "" {
-			s.r.spares.add(s.id, spare{blob: ev.Blob})
-		}
-		return err
-	}
-	if isConflict && conflict.Last < s.state.seq {
-		// All that we know of was removed, and we were not told.
-		s.mu.Lock()
-		s.state = state{}
-		s.mu.Unlock()
-	}
-	found, look := s.catchUp(ctx, d, ev)
-	switch {
-	case look != nil:
-		return errors.Join(err, look)
-	case found:
-		return nil
-	case isConflict:
-		return errAgain
 	}
 	return err
 }
 
-// catchUp reads what others have appended, and reports whether the event is
-// there after all.
-func (s *Session) catchUp(ctx context.Context, d *disk, want *event) (found bool, err error) {
-	err = d.log.Scan(ctx, subject(s.id), s.state.seq+1, func(e store.Entry) error {
-		ev := s.r.read(s.id, e)
-		if ev.ID == want.ID {
-			found, ev = true, want
-		}
-		s.take(ev, e.Seq)
-		return nil
-	})
-	return found, err
-}
-
-// take makes an entry that is in the log count.
-func (s *Session) take(ev *event, seq uint64) {
-	if ev.Kind == ended {
-		s.forget()
+// join passes on to the Session that is kept what is known of one that a request
+// made.
+func (s *Session) join(kept *Session) {
+	if s.explicit.Load() {
+		kept.explicit.Store(true)
 	}
-	s.mu.Lock()
-	spares := s.state.apply(ev, seq, s.r.opts.Load().History)
-	s.mu.Unlock()
-	if ev.Value != nil {
-		ev.Value.seq, ev.Value.blob = seq, ev.Blob
-	}
-	s.usedAt(ev.Time)
-	s.r.discard(s.id, spares)
-}
-
-// forget drops the data of a Session that ends from memory.
-func (s *Session) forget() {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, it := range s.state.values {
-		for _, v := range it.versions {
-			s.r.cache.forget(place{s.id, v.seq})
-		}
-	}
+	kept.touch()
 }

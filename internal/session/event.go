@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // What is told in the log of a Session.
@@ -13,15 +17,15 @@ const (
 	opened   = "opened"   // the first entry: whose it is
 	put      = "put"      // a value was stored
 	removed  = "removed"  // a value was removed, with its history
-	touched  = "touched"  // it was in use
+	touched  = "touched"  // it was in use, or is held
 	switched = "switched" // a module was switched on or off
-	ended    = "ended"    // the last entry: what it held is about to be removed
+	ended    = "ended"    // it is over: written by earlier releases, before they removed what it held
 )
 
 // event is one entry. An entry is the event's JSON on a line and, after that
-// line, the data of the value byte by byte, unless that is a blob. The blob is
-// the data and the event's ID, so that no two entries ever share one and it can
-// go when its entry goes, whoever else has stored the same.
+// line, the data of the value byte by byte, unless that is a blob. In a blob
+// something may follow the data that makes it unlike any other: the Size of the
+// value says how much is data.
 type event struct {
 	Kind string    `json:"k"`
 	ID   string    `json:"e"` // tells an entry of which no answer came from another's
@@ -34,6 +38,9 @@ type event struct {
 	Blob      string          `json:"blob,omitempty"`      // put: the hash of data that is too large for an entry
 	Name      string          `json:"name,omitempty"`      // removed, switched
 	On        bool            `json:"on,omitempty"`        // switched
+	Held      int64           `json:"held,omitempty"`      // touched: when something of it was alive, in nanoseconds since 1970
+
+	listed bool // found when it is applied: a name came or went
 }
 
 func (e *event) encode(data []byte) ([]byte, error) {
@@ -90,12 +97,12 @@ type Used struct {
 // state is the projection of one Session's log. It is that of the entries
 // alone: whose the Session is stands elsewhere.
 type state struct {
-	seq     uint64 // of the last entry
-	open    bool   // it has been opened and has not ended
-	over    bool   // it has ended, and what it held is not yet removed
-	stored  bool   // a value has been stored, ever
+	open    bool // it has been opened and has not ended
+	over    bool // an earlier release ended it and may not have removed all that it held
+	stored  bool // a value has been stored, ever
 	created time.Time
 	active  time.Time // when it was used last, as far as the log tells
+	held    int64     // when a hub said last that it holds it, in nanoseconds since 1970
 	bytes   int       // of all versions kept
 	values  map[string]*item
 	modules map[string]toggle
@@ -123,61 +130,60 @@ type toggle struct {
 	seq uint64
 }
 
-// spare is an entry that is needed no longer, or a blob that no entry needs.
-type spare struct {
-	seq  uint64 // 0 for none
-	blob string // its hash; empty for none
-}
-
 // apply makes of an event what it means, and returns the entries that are
-// needed no longer. They have to be removed in that order: an entry that says
-// what was removed goes after what it is about, or that would be back after a
+// needed no longer, in the order in which they have to go: one that says what
+// was removed goes after what it is about, or that would be back after a
 // restart. history is how many versions of a value are kept.
-func (s *state) apply(e *event, seq uint64, history int) (spares []spare) {
+func (s *state) apply(e *event, at journal.Place, history int) (spares []journal.Spare) {
 	if !s.open && e.Kind != opened && e.Kind != ended { // the entry that opened it is lost
 		s.open, s.created = true, e.Time
 	}
 	switch e.Kind {
 	case opened:
+		spares = s.spares()
 		*s = state{open: true, created: e.Time}
 	case ended:
+		e.listed = s.open
+		spares = s.spares()
 		*s = state{over: true}
 	case put:
-		spares = s.put(e, seq, max(history, 1))
+		spares = s.put(e, at, max(history, 1))
 	case removed:
 		if it := s.values[e.Name]; it != nil {
+			e.listed = true
 			spares = s.drop(spares, it.versions)
 			delete(s.values, e.Name)
 		}
 		s.stored = true // what says so otherwise may be gone
 		spares = replaced(spares, s.removal)
-		s.removal = seq
+		s.removal = at.Seq
 	case touched:
 		spares = replaced(spares, s.touch)
-		s.touch = seq
+		s.touch = at.Seq
+		s.held = max(s.held, e.Held)
 	case switched:
 		if s.modules == nil {
 			s.modules = map[string]toggle{}
 		}
 		spares = replaced(spares, s.modules[e.Name].seq)
-		s.modules[e.Name] = toggle{e.On, seq}
+		s.modules[e.Name] = toggle{e.On, at.Seq}
 	}
-	s.seq = seq
 	if e.Time.After(s.active) {
 		s.active = e.Time
 	}
 	return spares
 }
 
-func (s *state) put(e *event, seq uint64, history int) (spares []spare) {
+func (s *state) put(e *event, at journal.Place, history int) (spares []journal.Spare) {
+	e.Value.seq, e.Value.blob = at.Seq, at.Blob
 	v := *e.Value
-	v.seq, v.blob = seq, e.Blob
 	s.stored = true
 	if s.values == nil {
 		s.values = map[string]*item{}
 	}
 	it := s.values[v.Name]
 	if it == nil {
+		e.listed = true
 		it = &item{}
 		s.values[v.Name] = it
 	}
@@ -191,17 +197,25 @@ func (s *state) put(e *event, seq uint64, history int) (spares []spare) {
 }
 
 // drop makes versions of a value spare.
-func (s *state) drop(spares []spare, versions []Value) []spare {
+func (s *state) drop(spares []journal.Spare, versions []Value) []journal.Spare {
 	for _, v := range versions {
 		s.bytes -= v.Size
-		spares = append(spares, spare{v.seq, v.blob})
+		spares = append(spares, journal.Spare{Seq: v.seq, Blob: v.blob})
 	}
 	return spares
 }
 
-func replaced(spares []spare, seq uint64) []spare {
+// spares are the entries of all values.
+func (s *state) spares() (spares []journal.Spare) {
+	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+		spares = s.drop(spares, s.values[name].versions)
+	}
+	return spares
+}
+
+func replaced(spares []journal.Spare, seq uint64) []journal.Spare {
 	if seq == 0 {
 		return spares
 	}
-	return append(spares, spare{seq: seq})
+	return append(spares, journal.Spare{Seq: seq})
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -16,7 +16,7 @@ import (
 // principal whose request is bound to s, or to no Session if s is nil. used
 // are the values that they stood for. pins are those of an earlier round of the
 // same call: what was used then is used again. A result over max bytes is a
-// fault.
+// fault. What any hub has stored before is found.
 //
 // Where references are not active all text stays as it is, but for references
 // that carry the name of a Session which the hub has minted.
@@ -24,11 +24,21 @@ func (r *Registry) Resolve(ctx context.Context, principal string, s *Session, ar
 	if !HasReference(args) {
 		return args, nil, nil
 	}
+	if s != nil {
+		if err := r.latest(ctx, s.id); err != nil {
+			return nil, nil, err
+		}
+	}
 	active := s != nil && s.Refers()
+	find := r.finder(ctx, principal)
 	out, _, err = resolve(args, max, active, func(ref Reference) ([]byte, error) {
 		from := s
 		if ref.Session != "" {
-			if from = r.Find(principal, ref.Session); from == nil {
+			var err error
+			if from, err = find(ref.Session); err != nil {
+				return nil, err
+			}
+			if from == nil {
 				if !active && !minted(ref.Session) {
 					return nil, ErrLiteral
 				}
@@ -47,6 +57,24 @@ func (r *Registry) Resolve(ctx context.Context, principal string, s *Session, ar
 	return out, used, err
 }
 
+// finder returns what finds Sessions of a principal by their names, each as the
+// log has it when it is first asked for.
+func (r *Registry) finder(ctx context.Context, principal string) func(name string) (*Session, error) {
+	if r.alone {
+		return func(name string) (*Session, error) { return r.Find(principal, name), nil }
+	}
+	known := map[string]bool{}
+	return func(name string) (*Session, error) {
+		if !known[name] {
+			if err := r.latest(ctx, ID(principal, name)); err != nil {
+				return nil, err
+			}
+			known[name] = true
+		}
+		return r.Find(principal, name), nil
+	}
+}
+
 // minted reports whether a name is one that Mint gives.
 func minted(name string) bool { return len(name) == 28 && name[:2] == "s_" }
 
@@ -62,8 +90,12 @@ func (s *Session) part(ctx context.Context, ref Reference, pins []Used) (Value, 
 			return Value{}, nil, err
 		}
 		data, err := s.Data(ctx, v)
-		if errors.Is(err, store.ErrNotFound) && pin < 0 && try < tries {
-			continue // a newer version has taken its place since
+		if errors.Is(err, journal.ErrNotFound) && pin < 0 && try < tries {
+			// A newer version has taken its place since, maybe in another hub.
+			if err := s.r.latest(ctx, s.id); err != nil {
+				return Value{}, nil, err
+			}
+			continue
 		}
 		if err == nil {
 			data, err = Dig(data, ref.Path)

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -44,6 +46,31 @@ func ctxFor(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// stores are those of the registries that registry opened.
+var stores sync.Map
+
+// logs returns the logs that a registry keeps its Sessions in.
+func logs(t testing.TB, r *Registry) (*store.Log, *store.Blobs) {
+	t.Helper()
+	st, ok := stores.Load(r)
+	if !ok {
+		t.Fatal("it is not known which store the registry has")
+	}
+	ctx := ctxFor(t, 30*time.Second)
+	l, err := st.(*store.Store).Log(ctx, store.LogOptions{Name: logName, Subjects: []string{subjectPrefix + ">"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := st.(*store.Store).Blobs(ctx, "blob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, b
+}
+
+// subject is that of a Session's entries.
+func subject(id string) string { return subjectPrefix + id + subjectSuffix }
+
 // registry opens the Sessions of a store until the test ends.
 func registry(t testing.TB, st *store.Store, o Options) *Registry {
 	t.Helper()
@@ -51,7 +78,11 @@ func registry(t testing.TB, st *store.Store, o Options) *Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.Close)
+	stores.Store(r, st)
+	t.Cleanup(func() {
+		r.Close()
+		stores.Delete(r)
+	})
 	return r
 }
 
@@ -100,17 +131,27 @@ func holds(t testing.TB, s *Session, name, data string) {
 func usage(t testing.TB, r *Registry) (entries, blobs store.Usage) {
 	t.Helper()
 	ctx := ctxFor(t, 30*time.Second)
-	d, err := r.on(ctx)
-	if err != nil {
+	l, b := logs(t, r)
+	var err error
+	if entries, err = l.Usage(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err = d.log.Usage(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if blobs, err = d.blobs.Usage(ctx); err != nil {
+	if blobs, err = b.Usage(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return entries, blobs
+}
+
+// shrinks waits until no more than so many entries are left, and of blobs, once
+// every hub had time to learn what was removed.
+func shrinks(t testing.TB, r *Registry, entries, blobs uint64) {
+	t.Helper()
+	var u, b store.Usage
+	await.Until(t, fmt.Sprintf("%d entries and %d of blobs are left", entries, blobs), func() bool {
+		r.book.Bury(ctxFor(t, 30*time.Second), time.Now().Add(time.Hour))
+		u, b = usage(t, r)
+		return u.Entries <= entries && b.Entries <= blobs
+	})
 }
 
 // text is JSON of about n bytes that tells where it comes from. What it repeats

@@ -15,12 +15,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
-// journal draws events as a Session would append them.
-func journal(t *rapid.T) []*event {
+// draw draws events as a Session would append them.
+func draw(t *rapid.T) []*event {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	var out []*event
 	names := rapid.SampledFrom([]string{"a", "b", "c"})
@@ -48,13 +49,13 @@ func TestApply(t *testing.T) {
 	unexported := cmp.AllowUnexported(state{}, item{}, Value{}, toggle{})
 	rapid.Check(t, func(t *rapid.T) {
 		history := rapid.IntRange(1, 4).Draw(t, "history")
-		events := journal(t)
+		events := draw(t)
 		var live state
 		var spares []uint64
 		size := 0
 		for i, e := range events {
-			for _, sp := range live.apply(e, uint64(i+1), history) {
-				spares = append(spares, sp.seq)
+			for _, sp := range live.apply(e, journal.Place{Seq: uint64(i + 1), Blob: e.Blob}, history) {
+				spares = append(spares, sp.Seq)
 			}
 			if e.Kind == opened || e.Kind == ended { // what came before is purged
 				spares = nil
@@ -91,7 +92,7 @@ func TestApply(t *testing.T) {
 			if err != nil || string(data) != "data\nmore" {
 				t.Fatalf("%s, %v", data, err)
 			}
-			again.apply(read, uint64(i+1), history)
+			again.apply(read, journal.Place{Seq: uint64(i + 1), Blob: read.Blob}, history)
 		}
 		for _, s := range []*state{&live, &again} {
 			if len(s.values) == 0 {

@@ -20,7 +20,7 @@ func TestBeginAtOnce(t *testing.T) {
 	ctx := ctxFor(t, 20*time.Second)
 	inside, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	go func() {
-		_, _, err := bind(t, r, "p", "s").commit(ctx, func(*state) (*event, []byte, error) {
+		_, err := bind(t, r, "p", "s").commit(ctx, func(*state) (*event, []byte, error) {
 			close(inside)
 			<-proceed
 			return nil, nil, nil

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,9 +29,6 @@ type Options struct {
 	Max       int // Sessions
 	Cache     int // bytes of data kept in memory; 0 means 64 MiB
 	Logger    *slog.Logger
-	// Store opens the store when something is stored for the first time, for
-	// hubs that mostly store nothing. It is used if Open is given no store.
-	Store func(context.Context) (*store.Store, error)
 }
 
 func (o *Options) defaults() {
@@ -49,31 +45,22 @@ func (o *Options) defaults() {
 
 // Registry holds the Sessions of a hub.
 type Registry struct {
-	opts   atomic.Pointer[Options]
-	cache  cache
-	spares spares
-	ctx    context.Context
-	stop   context.CancelFunc
-	wg     sync.WaitGroup
-
-	openMu sync.Mutex
-	disk   atomic.Pointer[disk] // nil until the store is open
+	opts  atomic.Pointer[Options]
+	cache cache
+	book  *book
+	alone bool      // nobody else writes what it holds
+	since time.Time // when it was opened
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
 
 	mu       sync.RWMutex
-	sessions map[key]*Session
-	lost     map[string]*Session // by id: those of which the store no longer tells whose they are
-	holds    map[key]int
+	sizes    map[string]int // how many Sessions each principal has
+	holds    map[string]int // by id
 	watchers []func(Change)
 }
 
 // key is what a Session is found by.
 type key struct{ principal, name string }
-
-// disk is where Sessions are kept.
-type disk struct {
-	log   *store.Log
-	blobs *store.Blobs
-}
 
 // Change is something that happened to a Session.
 type Change struct {
@@ -85,147 +72,65 @@ type Change struct {
 	Ended   bool   // the Session is over
 }
 
-// Open returns the Sessions that st holds. With a nil store they are kept in
-// the one that o.Store opens. Close ends it; the store stays open.
+// Open returns the Sessions that st holds, and follows what other hubs write
+// there. With a nil store they are in memory, and end with the process. Close
+// ends it; the store stays open.
 func Open(ctx context.Context, st *store.Store, o Options) (*Registry, error) {
 	o.defaults()
-	r := &Registry{sessions: map[key]*Session{}, lost: map[string]*Session{}, holds: map[key]int{}, spares: newSpares()}
+	r := &Registry{sizes: map[string]int{}, holds: map[string]int{}, alone: st == nil || st.Alone(), since: time.Now()}
 	r.opts.Store(&o)
-	r.cache.max = o.Cache
-	r.ctx, r.stop = context.WithCancel(context.Background())
 	if st != nil {
-		if err := r.open(ctx, st); err != nil {
-			r.stop()
-			return nil, err
-		}
+		r.cache.max = o.Cache // else all is in memory anyway
 	}
-	r.wg.Go(r.sweep)
-	r.wg.Go(r.trim)
+	var err error
+	if r.book, err = r.openBook(ctx, st); err != nil {
+		return nil, err
+	}
+	r.book.Each(func(x *entity) { r.found(ctx, x) })
+	r.book.Follow()
+	ctx, r.stop = context.WithCancel(context.Background())
+	r.wg.Go(func() { r.sweep(ctx) })
 	return r, nil
 }
 
-// Close stops sweeping. What was stored stays.
+// found takes note of a Session that the log held when it was opened.
+func (r *Registry) found(ctx context.Context, x *entity) {
+	s, log := x.State(), r.opts.Load().Logger
+	if s.state.over { // an earlier release was stopped in the midst of its end
+		if err := x.Remove(ctx, isOpen); err != nil {
+			log.Warn("what is left of a session could not be removed yet", "session", s.id, "err", err) // the next sweep does
+		}
+		return
+	}
+	if s.own.Load() == nil {
+		log.Error("the entry that says whose a session is cannot be read; it is found again when its owner names it", "session", s.id)
+	}
+	r.count(s)
+}
+
+// Close stops sweeping and following. What was stored stays.
 func (r *Registry) Close() {
 	r.stop()
 	r.wg.Wait()
+	r.book.Close()
 }
 
 // Bound changes the bounds.
 func (r *Registry) Bound(o Options) {
 	o.defaults()
-	o.Logger, o.Store = r.opts.Load().Logger, r.opts.Load().Store
+	o.Logger = r.opts.Load().Logger
 	r.opts.Store(&o)
 }
 
 // Timeout is how long a Session may be idle; 0 means for ever.
 func (r *Registry) Timeout() time.Duration { return r.opts.Load().Timeout }
 
-const logName = "session"
-
-func subject(id string) string { return "evt.session." + id + ".e" }
-
-// open reads what the store holds.
-func (r *Registry) open(ctx context.Context, st *store.Store) error {
-	l, err := st.Log(ctx, store.LogOptions{Name: logName, Subjects: []string{"evt.session.>"}})
-	if err != nil {
-		return fmt.Errorf("open the sessions: %w", err)
-	}
-	blobs, err := st.Blobs(ctx, "blob")
-	if err != nil {
-		return fmt.Errorf("open the blobs of sessions: %w", err)
-	}
-	found := map[string]*Session{}
-	if err := l.Scan(ctx, "", 0, func(e store.Entry) error { r.replay(found, e); return nil }); err != nil {
-		return fmt.Errorf("read the sessions: %w", err)
-	}
-	d := &disk{l, blobs}
-	for id, s := range found {
-		if s.state.over { // the hub was stopped in the midst of its end
-			if err := s.finish(ctx, d); err != nil {
-				r.opts.Load().Logger.Warn("what is left of a session could not be removed yet", "session", id, "err", err)
-				continue // the next sweep does
-			}
-			delete(found, id)
-		}
-	}
-	r.mu.Lock()
-	for id, s := range found {
-		if ID(s.own.principal, s.own.name) == id {
-			r.sessions[s.own] = s
-			continue
-		}
-		r.opts.Load().Logger.Error("the entry that says whose a session is cannot be read; it is found again when its owner names it", "session", id)
-		r.lost[id] = s
-	}
-	r.mu.Unlock()
-	r.disk.Store(d)
-	return nil
-}
-
-// replay takes one entry in.
-func (r *Registry) replay(found map[string]*Session, e store.Entry) {
-	id := strings.TrimSuffix(strings.TrimPrefix(e.Subject, "evt.session."), ".e")
-	ev := r.read(id, e)
-	s := found[id]
-	if s == nil {
-		s = &Session{r: r, id: id}
-		found[id] = s
-	}
-	if ev.Kind == opened {
-		s.own, s.client = key{ev.Principal, ev.Session}, ev.Client
-	}
-	s.take(ev, e.Seq)
-}
-
-// read makes an event of an entry. One that cannot be read means nothing and is
-// told of: the rest of the Session is worth having.
-func (r *Registry) read(id string, e store.Entry) *event {
-	ev, _, err := decode(e.Data)
-	if err != nil {
-		r.opts.Load().Logger.Error("an entry of a session cannot be read", "session", id, "seq", e.Seq, "err", err)
-		return &event{Time: e.Time}
-	}
-	return ev
-}
-
-// on returns the disk, opening it if that was put off.
-func (r *Registry) on(ctx context.Context) (*disk, error) {
-	if d := r.disk.Load(); d != nil {
-		return d, nil
-	}
-	r.openMu.Lock()
-	defer r.openMu.Unlock()
-	if d := r.disk.Load(); d != nil {
-		return d, nil
-	}
-	open := r.opts.Load().Store
-	if open == nil {
-		return nil, fault.New(fault.Internal, "session", "this hub keeps no sessions")
-	}
-	st, err := open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.open(ctx, st); err != nil {
-		return nil, err
-	}
-	return r.disk.Load(), nil
-}
-
-// Watch makes f be called with every change. f must not block.
+// Watch makes f be called with every change, whichever hub made it: those of one
+// Session in their order. f must not block, nor write to the Session.
 func (r *Registry) Watch(f func(Change)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watchers = append(r.watchers, f)
-}
-
-func (r *Registry) tell(c Change) {
-	r.mu.RLock()
-	watchers := r.watchers
-	r.mu.RUnlock()
-	for _, f := range watchers {
-		f(c)
-	}
 }
 
 // Binding is what a request says of the Session it wants.
@@ -253,7 +158,7 @@ func (r *Registry) Bind(b Binding) (*Session, error) {
 	}
 	s := r.find(key{b.Principal, name})
 	if s == nil {
-		s = &Session{r: r, id: ID(b.Principal, name), own: key{b.Principal, name}}
+		s = r.make(key{b.Principal, name})
 		if !explicit && len(b.Client) <= maxClient {
 			s.client = b.Client
 		}
@@ -268,7 +173,7 @@ func (r *Registry) Bind(b Binding) (*Session, error) {
 // Mint returns a new Session with a name that nobody can guess.
 func (r *Registry) Mint(principal string) *Session {
 	name := "s_" + strings.ToLower(rand.Text())
-	s := &Session{r: r, id: ID(principal, name), own: key{principal, name}}
+	s := r.make(key{principal, name})
 	s.explicit.Store(true)
 	s.touch()
 	return s
@@ -278,31 +183,12 @@ func (r *Registry) Mint(principal string) *Session {
 // long as the Session lives, and in one entry.
 const maxClient = 16 << 10
 
-// find returns the Session of a key that is kept, or nil.
+// find returns the Session of a key that is kept, or nil. One of which the log
+// does not tell whose it is belongs to who knows the key that its id is made of.
 func (r *Registry) find(k key) *Session {
-	r.mu.RLock()
-	s, lost := r.sessions[k], len(r.lost) > 0
-	r.mu.RUnlock()
-	if s != nil || !lost {
-		return s
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kept(k)
-}
-
-// kept is find with mu held for writing: a Session of which the store does not
-// tell whose it is belongs to who knows the key that its id is made of.
-func (r *Registry) kept(k key) *Session {
-	if s := r.sessions[k]; s != nil || len(r.lost) == 0 {
-		return s
-	}
-	id := ID(k.principal, k.name)
-	s := r.lost[id]
+	s := r.kept(ID(k.principal, k.name))
 	if s != nil {
-		s.own = k
-		delete(r.lost, id)
-		r.sessions[k] = s
+		s.belongs(k)
 	}
 	return s
 }
@@ -323,7 +209,7 @@ func (r *Registry) Named(principal, name string) *Session {
 	if s := r.find(key{principal, name}); s != nil {
 		return s
 	}
-	return &Session{r: r, id: ID(principal, name), own: key{principal, name}}
+	return r.make(key{principal, name})
 }
 
 // opened reports whether the Session is in the log, and not on its way out.
@@ -335,25 +221,26 @@ func (s *Session) opened() bool {
 
 // All returns the Sessions that pass, sorted by principal and name.
 func (r *Registry) All(pass func(principal string) bool) []*Session {
-	out := slices.DeleteFunc(r.each(), func(s *Session) bool { return !pass(s.own.principal) || !s.opened() })
+	out := slices.DeleteFunc(r.each(), func(s *Session) bool { return s.own.Load() == nil || !pass(s.Principal()) || !s.opened() })
 	slices.SortFunc(out, func(a, b *Session) int {
-		return cmp.Or(strings.Compare(a.own.principal, b.own.principal), strings.Compare(a.own.name, b.own.name))
+		return cmp.Or(strings.Compare(a.Principal(), b.Principal()), strings.Compare(a.Name(), b.Name()))
 	})
 	return out
 }
 
 // each returns the Sessions that are kept.
-func (r *Registry) each() []*Session {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Collect(maps.Values(r.sessions))
+func (r *Registry) each() (all []*Session) {
+	r.book.Each(func(x *entity) { all = append(all, x.State()) })
+	return all
 }
 
 // ID names a Session in the store: it tells nothing of principal and name.
 func ID(principal, name string) string {
 	sum := sha256.Sum256([]byte(principal + "\x00" + name))
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+	return idForm.EncodeToString(sum[:16])
 }
+
+var idForm = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 const maxSessionName = 128
 

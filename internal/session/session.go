@@ -16,31 +16,43 @@ import (
 type Session struct {
 	r   *Registry
 	id  string
-	own key
-	// client is what it is opened with; see Binding.Client.
-	client json.RawMessage
+	own atomic.Pointer[key] // nil if the log no longer tells whose it is, and nobody has named it
 
 	explicit atomic.Bool  // it was named, not only bound to a connection
 	used     atomic.Int64 // unix nanoseconds of the last sign of life
 
-	// write is held while an entry is decided on and appended. Who holds it may
-	// read the state.
-	write sync.Mutex
-	// gone means that it is kept no more, and that another may have its name.
-	// It is set with write and the registry's mu held, and read with either.
-	gone bool
+	mu      sync.RWMutex    // guards what follows
+	client  json.RawMessage // what it is opened with; see Binding.Client
+	counted bool            // it counts as one of its principal's; guarded by the registry's mu
+	state   state           // changes with the entity locked
+}
 
-	mu    sync.RWMutex // guards state
-	state state
+// make returns a Session of a key that is not kept.
+func (r *Registry) make(k key) *Session {
+	s := &Session{r: r, id: ID(k.principal, k.name)}
+	s.own.Store(&k)
+	return s
 }
 
 // ID names the Session in the store, Name and Principal are its key.
 func (s *Session) ID() string        { return s.id }
-func (s *Session) Name() string      { return s.own.name }
-func (s *Session) Principal() string { return s.own.principal }
+func (s *Session) Name() string      { return s.key().name }
+func (s *Session) Principal() string { return s.key().principal }
 
-// Client is the Binding.Client that it came to be with.
-func (s *Session) Client() json.RawMessage { return s.client }
+// key is empty if nobody knows whose the Session is.
+func (s *Session) key() key {
+	if own := s.own.Load(); own != nil {
+		return *own
+	}
+	return key{}
+}
+
+// Client is the Binding.Client that it was opened with.
+func (s *Session) Client() json.RawMessage {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.client
+}
 
 func (s *Session) touch() { s.usedAt(time.Now()) }
 
@@ -61,13 +73,13 @@ func (s *Session) Hold() (release func()) {
 	r := s.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holds[s.own]++
+	r.holds[s.id]++
 	return sync.OnceFunc(func() {
 		s.home().touch()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.holds[s.own]--; r.holds[s.own] == 0 {
-			delete(r.holds, s.own)
+		if r.holds[s.id]--; r.holds[s.id] == 0 {
+			delete(r.holds, s.id)
 		}
 	})
 }
@@ -75,7 +87,7 @@ func (s *Session) Hold() (release func()) {
 func (s *Session) held() bool {
 	s.r.mu.RLock()
 	defer s.r.mu.RUnlock()
-	return s.r.holds[s.own] > 0
+	return s.r.holds[s.id] > 0
 }
 
 // Refers reports whether references are active in it: if it was named, or has
@@ -92,30 +104,60 @@ func (s *Session) Refers() bool {
 
 // home is the Session of the same key that is kept, or s if none is.
 func (s *Session) home() *Session {
-	if kept := s.r.find(s.own); kept != nil {
-		return kept
+	kept := s.r.kept(s.id)
+	if kept == nil {
+		return s
 	}
-	return s
+	if own := s.own.Load(); own != nil && kept.own.Load() == nil {
+		kept.belongs(*own)
+	}
+	return kept
 }
 
-// admit makes s kept, or returns the one that is.
-func (r *Registry) admit(s *Session) (*Session, error) {
+// kept returns the Session of an id that is in the log, or nil.
+func (r *Registry) kept(id string) *Session {
+	if x := r.book.Get(id); x != nil {
+		return x.State()
+	}
+	return nil
+}
+
+// count takes note of whether a Session counts as one of its principal's.
+// Called with its entity locked.
+func (r *Registry) count(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if kept := r.kept(s.own); kept != nil {
-		return kept, nil
+	if s.own.Load() == nil || s.counted == s.state.open {
+		return
 	}
-	if err := r.room(s.own.principal); err != nil {
+	s.counted = s.state.open
+	if s.counted {
+		r.sizes[s.Principal()]++
+	} else {
+		r.less(s.Principal())
+	}
+}
+
+// less counts one Session less. Called with mu held.
+func (r *Registry) less(principal string) {
+	if r.sizes[principal]--; r.sizes[principal] == 0 {
+		delete(r.sizes, principal)
+	}
+}
+
+// reserve counts a Session that is about to be opened, until free is called.
+func (r *Registry) reserve(principal string) (free func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.room(principal); err != nil {
 		return nil, err
 	}
-	if s.gone { // a caller had it from before its end
-		fresh := &Session{r: r, id: s.id, own: s.own, client: s.client}
-		fresh.explicit.Store(s.explicit.Load())
-		fresh.used.Store(s.used.Load())
-		s = fresh
-	}
-	r.sessions[s.own] = s
-	return s, nil
+	r.sizes[principal]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.less(principal)
+	}, nil
 }
 
 // shared is from how many Sessions on each principal has a share.
@@ -129,35 +171,17 @@ func (r *Registry) room(principal string) error {
 	if most <= 0 {
 		return nil
 	}
-	own, others := 0, 0
-	for k := range r.sessions {
-		if k.principal == principal {
-			own++
-		}
-		if k.principal != auth.LocalName {
-			others++
-		}
+	all := 0
+	for _, n := range r.sizes {
+		all += n
 	}
+	own, others := r.sizes[principal], all-r.sizes[auth.LocalName]
 	const hint = "Remove some, wait until some have expired, or raise session.max in the config."
 	switch {
-	case len(r.sessions) >= most:
-		return &fault.Error{Kind: fault.Limit, Subject: "session", Msg: fmt.Sprintf("the hub keeps %d sessions, which is as many as it may (session.max)", len(r.sessions)), Hint: hint}
+	case all >= most:
+		return &fault.Error{Kind: fault.Limit, Subject: "session", Msg: fmt.Sprintf("the hub keeps %d sessions, which is as many as it may (session.max)", all), Hint: hint}
 	case principal != auth.LocalName && most >= shared && (own >= most/2 || others >= most*3/4):
 		return &fault.Error{Kind: fault.Limit, Subject: "session", Msg: fmt.Sprintf("%q has %d sessions, and others have %d: the rest of the %d that the hub may keep (session.max) is not for one caller", principal, own, others-own, most), Hint: hint}
 	}
 	return nil
-}
-
-// leave makes s kept no more. It is called with write held.
-func (s *Session) leave() {
-	r := s.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.gone = true
-	if r.sessions[s.own] == s {
-		delete(r.sessions, s.own)
-	}
-	if r.lost[s.id] == s {
-		delete(r.lost, s.id)
-	}
 }

@@ -65,7 +65,8 @@ func TestSparesAreFoundAgain(t *testing.T) {
 // entry appends to a Session's log as no Session does.
 func entry(t *testing.T, r *Registry, id string, data string) {
 	t.Helper()
-	if _, err := r.disk.Load().log.AppendAny(ctxFor(t, 20*time.Second), subject(id), []byte(data)); err != nil {
+	l, _ := logs(t, r)
+	if _, err := l.AppendAny(ctxFor(t, 20*time.Second), subject(id), []byte(data)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -96,10 +97,11 @@ func TestOwnerIsLost(t *testing.T) {
 	st := storetest.Open(t, store.Options{})
 	r := registry(t, st, Options{})
 	ctx := ctxFor(t, 20*time.Second)
+	l, _ := logs(t, r)
 	for _, name := range []string{"read", "written", "idle"} {
 		store1(t, bind(t, r, "p", name), "v", `"`+name+`"`)
 		first := uint64(0)
-		err := r.disk.Load().log.Scan(ctx, subject(ID("p", name)), 0, func(e store.Entry) error {
+		err := l.Scan(ctx, subject(ID("p", name)), 0, func(e store.Entry) error {
 			if first == 0 {
 				first = e.Seq
 			}
@@ -108,7 +110,7 @@ func TestOwnerIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.disk.Load().log.Delete(ctx, first); err != nil {
+		if err := l.Delete(ctx, first); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,9 +132,10 @@ func TestOwnerIsLost(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 	r.Sweep(ctx, time.Now().Add(2*time.Hour))
-	if u, _ := usage(t, r); u.Entries != 0 {
-		t.Errorf("%d entries are left", u.Entries)
+	if n := len(r.each()); n != 0 {
+		t.Errorf("%d are left", n)
 	}
+	shrinks(t, r, 0, 0)
 }
 
 // A process that died in the midst of a Session's end: the next one brings it
@@ -154,9 +157,7 @@ func TestEndIsBroughtToItsEnd(t *testing.T) {
 	if again.Find("p", "s") != nil {
 		t.Error("it had ended")
 	}
-	if u, b := usage(t, again); u.Entries != 0 || b.Entries != 0 {
-		t.Errorf("%d entries, %d of blobs are left", u.Entries, b.Entries)
-	}
+	shrinks(t, again, 0, 0)
 	store1(t, bind(t, again, "p", "s"), "x", "1")
 	holds(t, bind(t, registry(t, st, Options{}), "p", "s"), "x", "1")
 }
@@ -171,7 +172,8 @@ func TestWiped(t *testing.T) {
 	for i := range 5 {
 		store1(t, a, "v", fmt.Sprintf(`"of a, %d"`, i))
 	}
-	if err := r.disk.Load().log.Purge(ctxFor(t, 20*time.Second), ""); err != nil {
+	l, _ := logs(t, r)
+	if err := l.Purge(ctxFor(t, 20*time.Second), ""); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 8 {

@@ -3,37 +3,34 @@ package session
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // sweepEvery is how often Sessions are looked at.
 const sweepEvery = 15 * time.Second
 
-func (r *Registry) sweep() {
+func (r *Registry) sweep(ctx context.Context) {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
 		select {
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return
 		case now := <-t.C:
-			r.Sweep(r.ctx, now)
+			r.Sweep(ctx, now)
 		}
 	}
 }
 
 // Sweep ends the Sessions that are over at the given time, and makes sure that
-// the others outlive a restart of the hub if they are in use.
+// the others outlive a restart of the hub, and the sweeps of other hubs, if they
+// are in use.
 func (r *Registry) Sweep(ctx context.Context, now time.Time) {
 	o := r.opts.Load()
-	r.mu.RLock()
-	all := slices.AppendSeq(slices.Collect(maps.Values(r.sessions)), maps.Values(r.lost))
-	r.mu.RUnlock()
-	for _, s := range all {
+	for _, s := range r.each() {
 		err := s.look(ctx, now, o)
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -45,93 +42,102 @@ func (r *Registry) Sweep(ctx context.Context, now time.Time) {
 	}
 }
 
+// noteEvery is how often the log is told that a Session is in use.
+func (o *Options) noteEvery() time.Duration {
+	if o.Timeout > 0 {
+		return o.Timeout / 4
+	}
+	return o.MaxAge / 4
+}
+
+// unseen is how long a use in another hub may not be known here.
+func (r *Registry) unseen(o *Options) time.Duration {
+	if r.alone {
+		return 0
+	}
+	return o.noteEvery() + 2*sweepEvery
+}
+
 // look does what is due for one Session.
 func (s *Session) look(ctx context.Context, now time.Time, o *Options) error {
+	if s.due(now, o) {
+		return s.end(ctx, func(cur *Session) bool { return cur.due(now, o) })
+	}
+	every := o.noteEvery()
+	if every == 0 {
+		return nil
+	}
 	s.mu.RLock()
-	over, created, told := s.state.over, s.state.created, s.state.active
+	told, toldHeld := s.state.active, time.Unix(0, s.state.held)
 	s.mu.RUnlock()
-	old := o.MaxAge > 0 && now.Sub(created) > o.MaxAge
-	due := func() bool { return (old || o.Timeout > 0 && now.Sub(s.lastUse()) > o.Timeout) && !s.held() }
-	used := s.lastUse()
-	switch {
-	case over || due():
-		return s.end(ctx, due)
-	case o.Timeout > 0 && used.Sub(told) > o.Timeout/4:
-		return s.noteUse(ctx, used)
+	ev := event{Kind: touched, Time: s.lastUse()}
+	if !s.r.alone && s.held() && now.Sub(toldHeld) > every {
+		ev.Held = now.UnixNano()
+	}
+	if ev.Held != 0 || o.Timeout > 0 && ev.Time.Sub(told) > every {
+		return s.note(ctx, &ev)
 	}
 	return nil
 }
 
-// noteUse makes the time of the last use durable.
-func (s *Session) noteUse(ctx context.Context, used time.Time) error {
-	d, err := s.r.on(ctx)
-	if err != nil {
-		return err
+// due reports whether the Session has to end: if it has been idle for too long or
+// is too old, and nothing of it is alive in any hub.
+func (s *Session) due(now time.Time, o *Options) bool {
+	s.mu.RLock()
+	over, created, held := s.state.over, s.state.created, time.Unix(0, s.state.held)
+	s.mu.RUnlock()
+	unseen, used := s.r.unseen(o), s.lastUse()
+	if created.IsZero() { // no entry of it can be read
+		created, used = s.r.since, s.r.since
 	}
-	s.write.Lock()
-	defer s.write.Unlock()
-	if s.gone || !s.state.open {
+	old := o.MaxAge > 0 && now.Sub(created) > o.MaxAge
+	idle := o.Timeout > 0 && now.Sub(used) > o.Timeout+unseen
+	return over || (old || idle) && !s.held() && (s.r.alone || now.Sub(held) > unseen)
+}
+
+// note makes a use durable.
+func (s *Session) note(ctx context.Context, ev *event) error {
+	x := s.r.book.At(s.id).Lock()
+	defer x.Unlock()
+	if !x.Now().state.open {
 		return nil
 	}
-	err = s.append(ctx, d, &event{Kind: touched, Time: used}, nil)
-	if errors.Is(err, errAgain) {
-		return nil // what the other wrote tells as much
+	err := s.append(ctx, x, ev, nil)
+	if errors.Is(err, journal.ErrAgain) {
+		return nil // the next sweep notes it
 	}
 	return err
 }
 
 // Remove ends a Session and forgets all that it held.
 func (r *Registry) Remove(ctx context.Context, s *Session) error {
-	return s.home().end(context.WithoutCancel(ctx), func() bool { return true })
-}
-
-// end ends a Session if that is due. First the log is told so: if the process
-// ends before all is removed, the next one goes on with it, and a process that
-// did not know of the latest use learns of it instead.
-func (s *Session) end(ctx context.Context, due func() bool) error {
-	d, err := s.r.on(ctx)
-	if err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if err := r.latest(ctx, s.id); err != nil {
 		return err
 	}
-	s.write.Lock()
-	did, err := s.appendEnd(ctx, d, due)
-	if err == nil && s.state.over {
-		err = s.finish(ctx, d)
+	return s.end(ctx, func(*Session) bool { return true })
+}
+
+var errInUse = errors.New("the session is in use")
+
+// isOpen refuses the removal of a Session that is not over.
+func isOpen(s *Session) error {
+	if s.state.over {
+		return nil
 	}
-	if !s.state.open && !s.state.over {
-		s.leave()
-	}
-	s.write.Unlock()
-	if did {
-		s.r.tell(Change{Session: s, Listed: true, Ended: true})
+	return errInUse
+}
+
+// end ends a Session if that is due. What another hub did to it meanwhile counts.
+func (s *Session) end(ctx context.Context, due func(*Session) bool) error {
+	err := s.r.book.At(s.id).Remove(ctx, func(cur *Session) error {
+		if due(cur) {
+			return nil
+		}
+		return errInUse
+	})
+	if errors.Is(err, errInUse) {
+		return nil
 	}
 	return err
-}
-
-// appendEnd is called with write held. did says that the Session has ended now.
-func (s *Session) appendEnd(ctx context.Context, d *disk, due func() bool) (did bool, err error) {
-	for range tries {
-		if s.gone || !s.state.open || !due() {
-			return false, nil
-		}
-		if err = s.append(ctx, d, &event{Kind: ended}, nil); !errors.Is(err, errAgain) {
-			return err == nil, err
-		}
-	}
-	return false, nil // it is in use
-}
-
-// finish removes all that a Session held which has ended. It is called with
-// write held. Blobs go first: nothing would lead to them without the log.
-func (s *Session) finish(ctx context.Context, d *disk) error {
-	if err := d.blobs.Purge(ctx, s.id); err != nil {
-		return err
-	}
-	if err := d.log.PurgeBefore(ctx, subject(s.id), s.state.seq+1); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.state = state{}
-	s.mu.Unlock()
-	return nil
 }

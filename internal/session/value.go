@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/spell"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/wire"
@@ -43,30 +44,28 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 	}
 	next := Value{Size: len(n.Data), Description: n.Description, By: clip(n.By, maxBy), Origin: n.Origin.bounded()}
 	next.Type, next.Summary = Describe(n.Data)
-	id, listed := newID(), false
-	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
+	ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
 		v := next
 		v.Name = n.Name
 		if n.Number {
 			v.Name = st.spareName(n.Name)
 		}
-		if err := st.room(s.own.name, v.Name, v.Size, s.r.opts.Load()); err != nil {
+		if err := st.room(s.Name(), v.Name, v.Size, s.r.opts.Load()); err != nil {
 			return nil, nil, err
 		}
-		v.Version, replaced, listed = 1, 0, true
+		v.Version, replaced = 1, 0
 		if old := st.values[v.Name].current(); old != nil {
-			v.Version, replaced, listed = old.Version+1, old.Version, false
+			v.Version, replaced = old.Version+1, old.Version
 		}
 		if (n.Over > 0 || n.Fresh) && replaced != n.Over {
 			return nil, nil, overtaken(v.Name, n.Over, replaced)
 		}
-		return &event{Kind: put, ID: id, Value: &v}, n.Data, nil
+		return &event{Kind: put, Value: &v}, n.Data, nil
 	})
 	if err != nil {
 		return Value{}, 0, err
 	}
 	s.r.cache.put(place{s.id, ev.Value.seq}, slices.Clone(n.Data))
-	s.r.tell(Change{Session: kept, Value: ev.Value.Name, Listed: listed})
 	return *ev.Value, replaced, nil
 }
 
@@ -129,20 +128,13 @@ func (s *state) room(session, name string, size int, o *Options) error {
 
 // Remove removes a value and its history.
 func (s *Session) Remove(ctx context.Context, name string) error {
-	if _, err := s.Value(name); err != nil {
-		return err
-	}
-	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
+	_, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
 		if st.values[name].current() == nil {
-			return nil, nil, nil // somebody else was quicker
+			return nil, nil, st.unknown(name)
 		}
 		return &event{Kind: removed, Name: name}, nil, nil
 	})
-	if err != nil || ev == nil {
-		return err
-	}
-	s.r.tell(Change{Session: kept, Value: name, Listed: true})
-	return nil
+	return err
 }
 
 // Value returns the current version of a value. The fault names what exists
@@ -163,9 +155,13 @@ func (s *Session) Version(name string, version int, entry uint64) (Value, error)
 	h := s.home()
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	it := h.state.values[name]
+	return h.state.version(name, version, entry)
+}
+
+func (s *state) version(name string, version int, entry uint64) (Value, error) {
+	it := s.values[name]
 	if it.current() == nil {
-		return Value{}, h.state.unknown(name)
+		return Value{}, s.unknown(name)
 	}
 	for _, v := range it.versions {
 		if v.Version == version && (entry == 0 || entry == v.seq) {
@@ -245,12 +241,8 @@ func (s *Session) Data(ctx context.Context, v Value) ([]byte, error) {
 	if b, ok := s.r.cache.get(place{s.id, v.seq}); ok {
 		return b, nil
 	}
-	d, err := s.r.on(ctx)
-	if err != nil {
-		return nil, err
-	}
-	data, err := s.read(ctx, d, v)
-	if errors.Is(err, store.ErrNotFound) {
+	data, err := s.read(ctx, v)
+	if errors.Is(err, journal.ErrNotFound) {
 		return nil, fault.New(fault.BadReference, "@"+v.Name, "version %d of it has been removed meanwhile", v.Version).Because(err)
 	}
 	if err != nil {
@@ -261,26 +253,19 @@ func (s *Session) Data(ctx context.Context, v Value) ([]byte, error) {
 }
 
 // read reads the data of one version from the store.
-func (s *Session) read(ctx context.Context, d *disk, v Value) ([]byte, error) {
-	if v.blob != "" {
-		data, err := d.blobs.Get(ctx, s.id, v.blob)
-		if err == nil && len(data) < v.Size {
-			err = fmt.Errorf("read @%s: %w: its blob has %d bytes of %d", v.Name, store.ErrLost, len(data), v.Size)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return data[:v.Size], nil
+func (s *Session) read(ctx context.Context, v Value) ([]byte, error) {
+	x := s.r.book.Get(s.id)
+	if x == nil {
+		return nil, fmt.Errorf("read @%s: the session has ended: %w", v.Name, journal.ErrNotFound)
 	}
-	e, err := d.log.Read(ctx, v.seq)
+	data, err := x.Data(ctx, journal.Place{Seq: v.seq, Blob: v.blob})
+	if err == nil && len(data) < v.Size {
+		err = fmt.Errorf("read @%s: %w: there are %d bytes of %d", v.Name, store.ErrLost, len(data), v.Size)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if e.Subject != subject(s.id) {
-		return nil, fmt.Errorf("read @%s: entry %d is not of this session: %w", v.Name, v.seq, store.ErrNotFound)
-	}
-	_, data, err := decode(e.Data)
-	return data, err
+	return data[:v.Size], nil
 }
 
 // Info is what is known of a Session.
@@ -298,7 +283,7 @@ type Info struct {
 // Info returns what is known of the Session.
 func (s *Session) Info() Info {
 	h := s.home()
-	i := Info{Name: h.own.name, Principal: h.own.principal, Used: h.lastUse(), Held: h.held()}
+	i := Info{Name: s.Name(), Principal: s.Principal(), Used: h.lastUse(), Held: h.held()}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	i.Created, i.Values, i.Bytes = h.state.created, len(h.state.values), h.state.bytes
@@ -313,17 +298,13 @@ func (s *Session) Info() Info {
 
 // Switch switches a module on or off for this Session.
 func (s *Session) Switch(ctx context.Context, module string, on bool) error {
-	kept, ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
+	_, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
 		if have, said := st.modules[module]; said && have.on == on {
 			return nil, nil, nil
 		}
 		return &event{Kind: switched, Name: module, On: on}, nil, nil
 	})
-	if err != nil || ev == nil {
-		return err
-	}
-	s.r.tell(Change{Session: kept, Modules: true})
-	return nil
+	return err
 }
 
 // Switched returns whether a module is on in this Session, if that was said.

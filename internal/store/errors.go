@@ -44,6 +44,7 @@ const (
 	codeDuplicateUnderWay  = 10158 // the first of two is just being decided
 	codeNoMessage          = 10037
 	codeNoSequence         = 10043
+	codeDeleteFailed       = 10057 // also of what is not there, at either end of the log
 	codeNoQuorum           = 10008
 	codeNoResources        = 10023
 	codeAccountFull        = 10002

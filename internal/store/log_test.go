@@ -147,6 +147,31 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
+// What is deleted twice, as two hubs do that keep the same, is not found the
+// second time, wherever in the log it was.
+func TestDeleteTwice(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := ctxFor(t, 60*time.Second)
+		l := evt(t, s)
+		for i := range 9 {
+			if _, err := l.AppendAny(ctx, "evt.a.x", fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, seq := range []uint64{1, 5, 2, 9} {
+			if err := l.Delete(ctx, seq); err != nil {
+				t.Errorf("%d: %v", seq, err)
+			}
+			if err := l.Delete(ctx, seq); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%d a second time: %v", seq, err)
+			}
+		}
+		if err := l.Delete(ctx, 77); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("what never was: %v", err)
+		}
+	})
+}
+
 func TestScan(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := ctxFor(t, 60*time.Second)

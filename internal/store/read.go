@@ -166,7 +166,16 @@ func (l *Log) purge(ctx context.Context, r purgeRequest) error {
 func (l *Log) Delete(ctx context.Context, seq uint64) error {
 	op := fmt.Sprintf("delete %d of log %s", seq, l.name)
 	err := l.s.command(ctx, op, "STREAM.MSG.DELETE."+l.name, map[string]any{"seq": seq, "no_erase": true})
-	if api, ok := errors.AsType[*apiError](err); ok && (api.ErrCode == codeNoMessage || api.ErrCode == codeNoSequence) {
+	api, refused := errors.AsType[*apiError](err)
+	if !refused {
+		return err
+	}
+	missing := api.ErrCode == codeNoMessage || api.ErrCode == codeNoSequence
+	if api.ErrCode == codeDeleteFailed {
+		_, look := l.Read(ctx, seq)
+		missing = errors.Is(look, ErrNotFound)
+	}
+	if missing {
 		return fmt.Errorf("%s: %w", op, ErrNotFound)
 	}
 	return err
