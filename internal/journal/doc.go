@@ -17,6 +17,10 @@
 //   - What is removed stays so: Remove is an entry like any other, everything
 //     before it is removed behind it, and it goes itself when everybody who
 //     follows had time to read it.
+//     A follower that was cut off for longer than half of that compares all that
+//     it knows with the log before it goes on.
+//   - A refusal, and a removal of what is not there, are decided on the latest.
+//   - The last entry of an entity stays in the log as long as the entity does.
 //   - Data that is too large for an entry is a blob, which is removed with the
 //     entry that needs it.
 //   - Changes of one entity are told in their order, each once.

@@ -27,11 +27,14 @@ type Entity[S, E any] struct {
 	seq   uint64    // of the last entry; what the next append expects
 	first uint64    // of the first entry that is not of one before it, which was removed
 	there bool      // it has an entry, and was not removed after it
-	gone  time.Time // when it was removed, if it was
+	gone  time.Time // when we learned that it was removed, if it was
+	tomb  uint64    // the entry that says so
 	left  bool      // the journal has let go of it: another may stand for its key
+	later []Spare   // what can be removed once there is a later entry
 
 	heardMu sync.Mutex
 	heard   []Entry // what others wrote, while somebody wrote here
+	deaf    bool    // the journal has let go of it: nothing is heard any more
 }
 
 // Key names the entity.
@@ -83,21 +86,44 @@ func (x *Entity[S, E]) Latest(ctx context.Context) (S, error) {
 	if x.j.o.Alone {
 		return x.State(), nil
 	}
-	last, err := x.j.log.Last(ctx, x.j.subject(x.key))
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return x.State(), fmt.Errorf("%s: read the latest: %w", x.key, err)
+	last, err := x.last(ctx)
+	if err != nil {
+		return x.State(), err
 	}
 	x = x.home()
 	x.mu.RLock()
-	known := x.seq
+	s, known := x.state, x.seq
 	x.mu.RUnlock()
-	if last.Seq == known {
-		return x.State(), nil
+	if last == known {
+		return s, nil
 	}
 	x = x.lock()
-	err = x.catchUp(ctx, last.Seq)
-	x.unlock()
-	return x.State(), err
+	defer x.unlock()
+	err = x.catchUp(ctx, last)
+	return x.state, err
+}
+
+// last asks the log for the last sequence of the entity, 0 if it has none.
+func (x *Entity[S, E]) last(ctx context.Context) (uint64, error) {
+	last, err := x.j.log.Last(ctx, x.j.subject(x.key))
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return 0, fmt.Errorf("%s: read the latest: %w", x.key, err)
+	}
+	return last.Seq, nil
+}
+
+// refresh asks the log for what is not known yet, and reports whether there was
+// anything. Called with write held.
+func (x *Entity[S, E]) refresh(ctx context.Context) (changed bool, err error) {
+	if x.j.o.Alone {
+		return false, nil
+	}
+	known := x.seq
+	last, err := x.last(ctx)
+	if err == nil {
+		err = x.catchUp(ctx, last)
+	}
+	return x.seq != known, err
 }
 
 // ErrAgain means that nothing was written since somebody else was quicker. What
@@ -161,9 +187,11 @@ func (x *Entity[S, E]) decode(entry []byte) (e *E, data []byte, blob string, err
 const tries = 16
 
 // Commit has decide say what happens to the entity in the state that it is in,
-// and appends that. decide is asked again if somebody else was quicker; a nil
-// event means that nothing happens. What has begun is brought to its end even if
-// ctx ends: otherwise nobody would know whether it is there. It returns the
+// and appends that. decide is asked again if somebody else was quicker, and
+// before it refuses for good if what it went by was not the latest. A nil event
+// means that nothing happens; that is taken at its word, so a decide for which
+// it matters is called after Latest. What has begun is brought to its end even
+// if ctx ends: otherwise nobody would know whether it is there. It returns the
 // event that was appended, and what is known after it.
 func (x *Entity[S, E]) Commit(ctx context.Context, decide func(S) (*E, []byte, error)) (*E, S, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -172,8 +200,19 @@ func (x *Entity[S, E]) Commit(ctx context.Context, decide func(S) (*E, []byte, e
 	ctx = context.WithoutCancel(ctx)
 	x = x.lock()
 	defer x.unlock()
+	latest := x.j.o.Alone
 	for range tries {
 		e, data, err := decide(x.state)
+		if err != nil && !latest {
+			changed, look := x.refresh(ctx)
+			if look != nil {
+				return nil, x.state, look
+			}
+			latest = true
+			if changed {
+				continue
+			}
+		}
 		if err != nil || e == nil {
 			return nil, x.state, err
 		}
@@ -259,7 +298,7 @@ func (x *Entity[S, E]) refused(ctx context.Context, entry []byte, err error) (fo
 		return false, err
 	}
 	if isConflict && conflict.Last < x.seq {
-		x.forget() // all that was known of was removed, and nobody told us
+		x.lost()
 	}
 	var look error
 	if found, look = x.read(ctx, entry); look != nil {
@@ -277,7 +316,15 @@ func (x *Entity[S, E]) refused(ctx context.Context, entry []byte, err error) (fo
 // read takes in what the log has of the entity that is not known, and reports
 // whether mine is among it. Called with write held.
 func (x *Entity[S, E]) read(ctx context.Context, mine []byte) (found bool, err error) {
-	err = x.j.log.Scan(ctx, x.j.subject(x.key), x.seq+1, func(e Entry) error {
+	from, unsure := x.seq+1, x.seq != 0 && x.j.outOfTouch()
+	if unsure {
+		from = 0
+	}
+	err = x.j.log.Scan(ctx, x.j.subject(x.key), from, func(e Entry) error {
+		if unsure && e.Seq > x.seq {
+			x.forget() // of all that was known nothing is left: see outOfTouch
+		}
+		unsure = false
 		found = found || mine != nil && bytes.Equal(e.Data, mine)
 		x.apply(e)
 		return nil
@@ -287,21 +334,32 @@ func (x *Entity[S, E]) read(ctx context.Context, mine []byte) (found bool, err e
 
 // catchUp takes in what others wrote, of which last is the last entry. Called
 // with write held.
-func (x *Entity[S, E]) catchUp(ctx context.Context, last uint64) error {
-	if last < x.seq { // more was heard since it was asked, or all was removed and nobody told us
-		now, err := x.j.log.Last(ctx, x.j.subject(x.key))
-		if err != nil && !errors.Is(err, ErrNotFound) {
+func (x *Entity[S, E]) catchUp(ctx context.Context, last uint64) (err error) {
+	if last < x.seq {
+		// More may have been written since the log was asked. Nothing is now.
+		if last, err = x.last(ctx); err != nil {
 			return err
 		}
-		if last = now.Seq; last < x.seq {
-			x.forget()
-		}
+	}
+	if last < x.seq {
+		x.lost()
 	}
 	if last == x.seq {
 		return nil
 	}
-	_, err := x.read(ctx, nil)
+	_, err = x.read(ctx, nil)
 	return err
+}
+
+// lost takes note that what is known of the entity is not in the log any more.
+// Either it was removed and we were not told, or the log has begun anew: the
+// last entry of an entity is never removed but with the entity. Called with
+// write held.
+func (x *Entity[S, E]) lost() {
+	if x.there && !x.j.outOfTouch() {
+		x.j.doubt()
+	}
+	x.forget()
 }
 
 // tomb is the entry of an entity's removal.
@@ -314,7 +372,7 @@ func (x *Entity[S, E]) apply(entry Entry) {
 		return
 	}
 	if bytes.Equal(entry.Data, tomb) {
-		x.buried(entry.Seq, entry.Time)
+		x.buried(entry.Seq)
 		return
 	}
 	e, _, blob, err := x.decode(entry.Data)
@@ -327,7 +385,9 @@ func (x *Entity[S, E]) apply(entry Entry) {
 			x.first = entry.Seq
 		}
 		x.seq, x.there = entry.Seq, true
+		x.above()
 		x.mu.Unlock()
+		x.release(nil)
 		x.j.o.Logger.Error("an entry cannot be used and is skipped", "journal", x.j.kind.Subjects, "entity", x.key, "seq", entry.Seq, "err", err)
 	}
 }
@@ -365,21 +425,40 @@ func (x *Entity[S, E]) take(e *E, at Place) error {
 		return err
 	}
 	x.mu.Lock()
-	tombAt := uint64(0)
-	if !x.gone.IsZero() {
-		tombAt = x.seq
-	}
 	if !x.there {
 		x.first = at.Seq
 	}
-	x.state, x.seq, x.there, x.gone = next, at.Seq, true, time.Time{}
+	x.state, x.seq, x.there = next, at.Seq, true
+	x.above()
 	x.mu.Unlock()
-	if tombAt != 0 {
-		spares = append(spares, Spare{Seq: tombAt})
-	}
-	x.j.spares.add(x.key, spares...)
+	x.release(spares)
 	x.j.tell(x, e, at)
 	return nil
+}
+
+// above takes note that there is an entry after the entity's tomb. The tomb
+// stays for as long as any other: who has not read it would go on from what was
+// removed. Called with write and mu held.
+func (x *Entity[S, E]) above() {
+	if x.tomb != 0 {
+		x.j.spares.addTomb(tombstone{key: x.key, seq: x.tomb, at: x.gone})
+		x.tomb, x.gone = 0, time.Time{}
+	}
+}
+
+// release has removed what is needed no longer. An entity's last entry has to
+// wait for the next, which expects it. Called with write held.
+func (x *Entity[S, E]) release(spares []Spare) {
+	all := append(x.later, spares...)
+	x.later = nil
+	for i, sp := range all {
+		if sp.Seq == x.seq {
+			x.later = all[i:]
+			all = all[:i]
+			break
+		}
+	}
+	x.j.spares.add(x.key, all...)
 }
 
 // Remove removes the entity, unless unless says why it must stay. All that it
@@ -388,21 +467,32 @@ func (x *Entity[S, E]) Remove(ctx context.Context, unless func(S) error) error {
 	ctx = context.WithoutCancel(ctx)
 	x = x.lock()
 	defer x.unlock()
+	latest := x.j.o.Alone
 	for range tries {
-		if !x.there {
-			return nil
+		var err error
+		if x.there && unless != nil {
+			err = unless(x.state)
 		}
-		if unless != nil {
-			if err := unless(x.state); err != nil {
+		if err != nil || !x.there {
+			if latest {
 				return err
 			}
+			changed, look := x.refresh(ctx)
+			if look != nil {
+				return look
+			}
+			if latest = true; !changed {
+				return err
+			}
+			continue
 		}
 		seq, err := x.j.log.Append(ctx, x.j.subject(x.key), tomb, x.seq)
 		if err == nil {
-			x.buried(seq, time.Now())
+			x.buried(seq)
 			return nil
 		}
-		if _, err = x.refused(ctx, tomb, err); err != nil && !errors.Is(err, ErrAgain) {
+		found, err := x.refused(ctx, tomb, err)
+		if found || err != nil && !errors.Is(err, ErrAgain) {
 			return err
 		}
 	}
@@ -410,14 +500,19 @@ func (x *Entity[S, E]) Remove(ctx context.Context, unless func(S) error) error {
 }
 
 // buried makes the removal of an entity count, which is in the log.
-func (x *Entity[S, E]) buried(seq uint64, at time.Time) {
+func (x *Entity[S, E]) buried(seq uint64) {
 	if x.there && x.j.kind.Blobs != nil {
 		for _, blob := range x.j.kind.Blobs(x.state) {
 			x.j.spares.add(x.key, Spare{Blob: blob})
 		}
 	}
+	for _, sp := range x.later {
+		x.j.spares.add(x.key, Spare{Blob: sp.Blob})
+	}
 	x.j.spares.addBefore(x.key, seq)
-	x.leave(seq, at)
+	// Others may be slower than we are, and clocks differ: the time in which they
+	// can read it begins when we did.
+	x.leave(seq, x.j.o.now())
 }
 
 // forget makes the entity one that never was: nothing of it is in the log.
@@ -425,10 +520,10 @@ func (x *Entity[S, E]) forget() { x.leave(0, time.Time{}) }
 
 // leave makes the entity one that is not there. Who is told of it finds in State
 // what was removed.
-func (x *Entity[S, E]) leave(seq uint64, at time.Time) {
+func (x *Entity[S, E]) leave(seq uint64, gone time.Time) {
 	x.mu.Lock()
 	was := x.there
-	x.seq, x.there, x.gone = seq, false, at
+	x.seq, x.there, x.gone, x.tomb, x.later = seq, false, gone, seq, nil
 	x.mu.Unlock()
 	if was {
 		x.j.tell(x, nil, Place{})

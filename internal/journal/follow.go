@@ -49,27 +49,84 @@ func (j *Journal[S, E]) Follow() {
 	if j.o.Alone {
 		return
 	}
-	j.wg.Go(func() {
-		err := j.log.Tail(j.ctx, j.kind.Subjects, j.opened+1, func(e Entry) error {
-			j.hear(e)
-			return nil
-		})
-		if j.ctx.Err() == nil {
-			j.o.Logger.Error("what others write is not known any more", "journal", j.kind.Subjects, "err", err)
+	j.touch.mu.Lock()
+	j.touch.heard = j.opened
+	j.touch.mu.Unlock()
+	j.wg.Go(j.tail)
+	j.wg.Go(j.audits)
+}
+
+// tail follows the log for as long as the journal is open.
+func (j *Journal[S, E]) tail() {
+	for pause := tailPause; ; pause = min(2*pause, maxTrimPause) {
+		began := time.Now()
+		ctx, from, anew := j.touch.begin(j.ctx)
+		err := error(nil)
+		if anew {
+			err = j.resync(ctx, true)
 		}
-	})
+		if err == nil {
+			err = j.log.Tail(ctx, j.kind.Subjects, from, func(e Entry) error { return j.hearNext(ctx, e) })
+		}
+		j.touch.end()
+		switch {
+		case j.ctx.Err() != nil:
+			return
+		case ctx.Err() != nil: // it is to begin again
+			pause = tailPause
+			continue
+		}
+		if time.Since(began) > maxTrimPause {
+			pause = tailPause
+		}
+		j.o.Logger.Warn("what others write is not known until the log can be followed again", "journal", j.kind.Subjects, "err", err)
+		wait := time.NewTimer(pause)
+		select {
+		case <-j.ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+	}
+}
+
+const tailPause = 100 * time.Millisecond
+
+// hearNext takes in the next entry of the log.
+func (j *Journal[S, E]) hearNext(ctx context.Context, e Entry) error {
+	if j.outOfTouch() {
+		if err := j.resync(ctx, false); err != nil {
+			return err
+		}
+	}
+	j.hear(e)
+	j.touch.hear(e.Seq)
+	return nil
 }
 
 // hear takes in one entry.
 func (j *Journal[S, E]) hear(e Entry) {
-	x := j.make(j.key(e.Subject)).home()
-	x.heardMu.Lock()
-	x.heard = append(x.heard, e)
-	x.heardMu.Unlock()
+	x := j.listener(e)
 	// Whoever holds it takes the entry in before letting go: one slow write must
 	// not keep the news of all other entities waiting.
 	if x.write.TryLock() {
 		x.unlock()
+	}
+}
+
+// listener gives the entry to the entity that stands for its key.
+func (j *Journal[S, E]) listener(e Entry) *Entity[S, E] {
+	for {
+		x := j.make(j.key(e.Subject))
+		x.heardMu.Lock()
+		deaf := x.deaf
+		if !deaf {
+			x.heard = append(x.heard, e)
+		}
+		x.heardMu.Unlock()
+		if !deaf {
+			return x
+		}
 	}
 }
 
@@ -87,10 +144,6 @@ func (x *Entity[S, E]) unlock() {
 					return
 				}
 				for _, e := range all {
-					if x.left {
-						x.j.hear(e)
-						continue
-					}
 					x.apply(e)
 				}
 			}
@@ -128,6 +181,11 @@ func (j *Journal[S, E]) Bury(ctx context.Context, now time.Time) {
 	if j.o.Alone {
 		life = 0
 	}
+	for _, t := range j.spares.takeTombs(now.Add(-life)) {
+		if err := j.unbury(ctx, t.key, t.seq); err != nil {
+			j.spares.addTomb(t)
+		}
+	}
 	j.mu.RLock()
 	var over []*Entity[S, E]
 	for _, x := range j.all {
@@ -153,8 +211,20 @@ func (j *Journal[S, E]) Bury(ctx context.Context, now time.Time) {
 	}
 }
 
-// rest removes the last entry of an entity that was removed. What came before it
-// must be gone first, or it would be back. Called with write held.
+// unbury removes the entry of a removal. What came before it must be gone first,
+// or it would be back.
+func (j *Journal[S, E]) unbury(ctx context.Context, key string, seq uint64) error {
+	if err := j.log.PurgeBefore(ctx, j.subject(key), seq); err != nil {
+		return err
+	}
+	if err := j.log.Delete(ctx, seq); err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// rest removes the last entry of an entity that was removed. Called with write
+// held.
 func (x *Entity[S, E]) rest(ctx context.Context) error {
 	if x.there {
 		return nil
@@ -163,11 +233,11 @@ func (x *Entity[S, E]) rest(ctx context.Context) error {
 		if err := x.j.purge(ctx, x.key, x.seq); err != nil {
 			return err
 		}
-		if err := x.j.log.Delete(ctx, x.seq); err != nil && !errors.Is(err, ErrNotFound) {
+		if err := x.j.unbury(ctx, x.key, x.seq); err != nil {
 			return err
 		}
 		x.mu.Lock()
-		x.seq, x.gone = 0, time.Time{}
+		x.seq, x.tomb, x.gone = 0, 0, time.Time{}
 		x.mu.Unlock()
 	}
 	x.j.drop(x)

@@ -18,6 +18,8 @@ type Options struct {
 	// TombLife is how long others have to read that an entity was removed; 0
 	// means ten minutes.
 	TombLife time.Duration
+
+	now func() time.Time // for tests; nil means time.Now
 }
 
 // Journal holds the entities of one kind.
@@ -31,6 +33,7 @@ type Journal[S, E any] struct {
 	wg     sync.WaitGroup
 	opened uint64 // the last sequence that was there
 	spares spares
+	touch  touch
 
 	before, after string // of the key in a subject
 
@@ -47,12 +50,16 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 	if o.TombLife == 0 {
 		o.TombLife = 10 * time.Minute
 	}
+	if o.now == nil {
+		o.now = time.Now
+	}
 	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares()}
 	first, last := strings.Index(kind.Subjects, "*"), strings.LastIndex(kind.Subjects, "*")
 	if first < 0 {
 		return nil, fmt.Errorf("open the journal %s: no * stands for the key", kind.Subjects)
 	}
 	j.before, j.after = kind.Subjects[:first], kind.Subjects[last+1:]
+	j.touch.at = o.now()
 	if err := log.Scan(ctx, kind.Subjects, 0, func(e Entry) error {
 		j.opened = e.Seq
 		x := j.make(j.key(e.Subject))
@@ -126,11 +133,17 @@ func (j *Journal[S, E]) Each(fn func(x *Entity[S, E])) {
 	}
 }
 
-// drop lets go of an entity of which nothing is in the log any more. Called with
-// its write held.
+// drop lets go of an entity of which nothing is in the log any more, unless
+// something was just heard of it. Called with its write held.
 func (j *Journal[S, E]) drop(x *Entity[S, E]) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	x.heardMu.Lock()
+	defer x.heardMu.Unlock()
+	if len(x.heard) > 0 {
+		return
+	}
+	x.deaf = true
 	x.mu.Lock()
 	x.left = true
 	x.mu.Unlock()

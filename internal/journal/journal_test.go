@@ -130,9 +130,11 @@ func read(t testing.TB, j *book) map[string]string {
 	return out
 }
 
+const patience = time.Minute
+
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); {
+	for end := time.Now().Add(patience); !ok(); {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain until %s", what)
 		}

@@ -14,7 +14,9 @@ type Kind[S, E any] struct {
 	Inline int
 	New    func(key string) S
 	// Encode makes an entry of an event and its data. If blob is not empty, the
-	// data is there, and data is nil.
+	// data is there, and data is nil. No two events may give the same entry: an
+	// append that was not acknowledged is recognized by its bytes, so an event
+	// has an ID.
 	Encode func(e *E, data []byte, blob string) ([]byte, error)
 	// Decode takes an entry apart. data may be a part of it.
 	Decode func(entry []byte) (e *E, data []byte, blob string, err error)

@@ -14,8 +14,38 @@ import (
 type spares struct {
 	more chan struct{} // has room for one: there is something to do
 
-	mu   sync.Mutex
-	list []waste
+	mu    sync.Mutex
+	list  []waste
+	tombs []tombstone
+}
+
+// tombstone is the entry of a removal after which there are others.
+type tombstone struct {
+	key string
+	seq uint64
+	at  time.Time // when it was read
+}
+
+func (q *spares) addTomb(all ...tombstone) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tombs = append(q.tombs, all...)
+}
+
+// takeTombs returns those that were read before a time.
+func (q *spares) takeTombs(before time.Time) []tombstone {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var over, left []tombstone
+	for _, t := range q.tombs {
+		if t.at.After(before) {
+			left = append(left, t)
+		} else {
+			over = append(over, t)
+		}
+	}
+	q.tombs = left
+	return over
 }
 
 type waste struct {
@@ -32,7 +62,9 @@ func (q *spares) add(key string, all ...Spare) {
 	}
 	q.mu.Lock()
 	for _, sp := range all {
-		q.list = append(q.list, waste{key: key, Spare: sp})
+		if sp != (Spare{}) {
+			q.list = append(q.list, waste{key: key, Spare: sp})
+		}
 	}
 	q.mu.Unlock()
 	q.wake()
