@@ -82,21 +82,43 @@ func (x *Entity[S, E]) Latest(ctx context.Context) (S, error) {
 	if x.j.o.Alone {
 		return x.State(), nil
 	}
-	last, err := x.j.log.Last(ctx, x.j.subject(x.key))
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return x.State(), fmt.Errorf("%s: read the latest: %w", x.key, err)
+	_, err := x.last(ctx)
+	return x.State(), err
+}
+
+// last returns the last entry of the entity in the log, which is known when it
+// returns, with all before it. It has no Seq if there is none.
+func (x *Entity[S, E]) last(ctx context.Context) (Entry, error) {
+	last, err := x.readLast(ctx)
+	if err != nil {
+		return last, err
 	}
 	x = x.home()
 	x.mu.RLock()
 	known := x.seq
 	x.mu.RUnlock()
 	if last.Seq == known {
-		return x.State(), nil
+		return last, nil
 	}
 	x = x.lock()
-	err = x.catchUp(ctx, last.Seq)
-	x.unlock()
-	return x.State(), err
+	defer x.unlock()
+	if last.Seq < x.seq { // it was removed, or written here meanwhile: look again, now that it cannot be
+		if last, err = x.readLast(ctx); err != nil {
+			return last, err
+		}
+	}
+	return last, x.catchUp(ctx, last.Seq)
+}
+
+func (x *Entity[S, E]) readLast(ctx context.Context) (Entry, error) {
+	last, err := x.j.log.Last(ctx, x.j.subject(x.key))
+	if errors.Is(err, ErrNotFound) {
+		return Entry{}, nil
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("%s: read the latest: %w", x.key, err)
+	}
+	return last, nil
 }
 
 // ErrAgain means that nothing was written since somebody else was quicker. What
@@ -129,12 +151,15 @@ func (x *Entity[S, E]) Append(ctx context.Context, e *E, data []byte) error {
 // event, unless that is a blob. An entry that cannot be read is left out.
 func (x *Entity[S, E]) Replay(ctx context.Context, from uint64, fn func(e *E, data []byte, at Place) error) error {
 	return x.j.log.Scan(ctx, x.j.subject(x.key), from, func(entry Entry) error {
-		if entry.Seq > x.seq || bytes.Equal(entry.Data, tomb) {
+		if entry.Seq > x.seq || isTomb(entry) {
 			return nil
 		}
 		e, data, blob, err := x.decode(entry.Data)
 		if err != nil {
 			return nil // it was told when it was read first
+		}
+		if e == nil {
+			return nil
 		}
 		return fn(e, data, Place{Seq: entry.Seq, Blob: blob})
 	})
@@ -292,17 +317,23 @@ func (x *Entity[S, E]) catchUp(ctx context.Context, last uint64) error {
 // tomb is the entry of an entity's removal.
 var tomb = []byte("\x00removed")
 
+func isTomb(e Entry) bool { return bytes.Equal(e.Data, tomb) }
+
 // apply makes an entry that is in the log count. Called with write held, or
 // before anybody else knows the entity.
 func (x *Entity[S, E]) apply(entry Entry) {
 	if entry.Seq <= x.seq {
 		return
 	}
-	if bytes.Equal(entry.Data, tomb) {
+	if isTomb(entry) {
 		x.buried(entry.Seq, entry.Time)
 		return
 	}
 	e, _, blob, err := x.decode(entry.Data)
+	if err == nil && e == nil {
+		x.buried(entry.Seq, entry.Time)
+		return
+	}
 	if err == nil {
 		err = x.take(e, Place{Seq: entry.Seq, Blob: blob})
 	}

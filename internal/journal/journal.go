@@ -48,9 +48,9 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 		o.TombLife = 10 * time.Minute
 	}
 	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares()}
-	first, last := strings.Index(kind.Subjects, "*"), strings.LastIndex(kind.Subjects, "*")
+	first, last := strings.IndexAny(kind.Subjects, "*>"), strings.LastIndexAny(kind.Subjects, "*>")
 	if first < 0 {
-		return nil, fmt.Errorf("open the journal %s: no * stands for the key", kind.Subjects)
+		return nil, fmt.Errorf("open the journal %s: no * or > stands for the key", kind.Subjects)
 	}
 	j.before, j.after = kind.Subjects[:first], kind.Subjects[last+1:]
 	if err := log.Scan(ctx, kind.Subjects, 0, func(e Entry) error {

@@ -5,7 +5,7 @@ package journal
 // locked. An S is never changed after it was returned, unless Check is there.
 type Kind[S, E any] struct {
 	// Subjects are those of the entities, with * for the key, or *.* for one of
-	// two parts.
+	// two parts, or > at the end for one of any number.
 	Subjects string
 	// Inline is how many bytes of data an entry may have; more is a blob. 0
 	// means as many as fit.
@@ -14,7 +14,8 @@ type Kind[S, E any] struct {
 	// Encode makes an entry of an event and its data. If blob is not empty, the
 	// data is there, and data is nil.
 	Encode func(e *E, data []byte, blob string) ([]byte, error)
-	// Decode takes an entry apart. data may be a part of it.
+	// Decode takes an entry apart. data may be a part of it. A nil event says that
+	// the entity was removed.
 	Decode func(entry []byte) (e *E, data []byte, blob string, err error)
 	// Apply says what is known after an event, and which entries are needed no
 	// longer. It refuses what cannot follow.
