@@ -37,6 +37,7 @@ type Journal[S, E any] struct {
 	mu     sync.RWMutex
 	all    map[string]*Entity[S, E]
 	listen []func(x *Entity[S, E], e *E, at Place)
+	heard  uint64 // every entry up to it counts, or waits for who holds its entity
 }
 
 // Open reads what the log holds. Close ends it; the log stays open.
@@ -61,6 +62,7 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 	}); err != nil {
 		return nil, fmt.Errorf("read the journal %s: %w", kind.Subjects, err)
 	}
+	j.heard = j.opened
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	j.wg.Go(j.trim)
 	j.wg.Go(j.bury)

@@ -31,8 +31,9 @@ type ValuesOptions[V any] struct {
 	// and is removed before long. Optional.
 	Expired func(v V, now time.Time) bool
 	// Changed is called after a value was put or removed, here or elsewhere, in the
-	// order of the changes of its key. It must not block, nor write. Optional.
-	Changed func(key string)
+	// order of the changes of its key, with nil if it is not there any more or cannot
+	// be read. It must not block, nor write. Optional.
+	Changed func(key string, now *V)
 }
 
 // Value is what is known of a value.
@@ -66,7 +67,13 @@ func OpenValues[V any](ctx context.Context, log Log, o ValuesOptions[V]) (*Value
 		},
 	}
 	if o.Changed != nil {
-		kind.Changed = func(x *Entity[Value[V], []byte], _ *[]byte, _ Place) { o.Changed(x.Key()) }
+		kind.Changed = func(x *Entity[Value[V], []byte], _ *[]byte, _ Place) {
+			if s, err := v.of(x.key, x.State()); err == nil {
+				o.Changed(x.key, &s.V)
+				return
+			}
+			o.Changed(x.key, nil)
+		}
 	}
 	var err error
 	if v.j, err = Open(ctx, log, nil, kind, o.Options); err != nil {
@@ -134,6 +141,11 @@ func (v *Values[V]) Read(ctx context.Context, key string) ([]byte, uint64, error
 	}
 	return last.Data, last.Seq, nil
 }
+
+// CatchUp takes in all that was in the log when it was called, so that what is
+// known of the keys is the latest. A removal that nobody followed for as long as
+// it is kept (Options.TombLife) is found by Latest alone.
+func (v *Values[V]) CatchUp(ctx context.Context) error { return v.j.catchUp(ctx) }
 
 // All are the values that are known here and can be read, in no order.
 func (v *Values[V]) All() iter.Seq2[string, Value[V]] {

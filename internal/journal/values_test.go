@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ type ticket struct {
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-func openTickets(t *testing.T, log Log, changed func(string)) *Values[ticket] {
+func openTickets(t *testing.T, log Log, changed func(string, *ticket)) *Values[ticket] {
 	t.Helper()
 	v, err := OpenValues(t.Context(), log, ValuesOptions[ticket]{
 		Subjects: "ticket.>",
@@ -52,7 +53,11 @@ func TestValuesReplace(t *testing.T) {
 	log := NewMemory()
 	var mu sync.Mutex
 	var changed []string
-	v := openTickets(t, log, func(key string) { mu.Lock(); changed = append(changed, key); mu.Unlock() })
+	v := openTickets(t, log, func(key string, now *ticket) {
+		mu.Lock()
+		changed = append(changed, fmt.Sprint(key, now != nil))
+		mu.Unlock()
+	})
 	for n := range 5 {
 		putTicket(t, v, "a.b", ticket{N: n})
 	}
@@ -84,7 +89,7 @@ func TestValuesReplace(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if got := strings.Join(changed, " "); got != "a.b a.b a.b a.b a.b a a.b" {
+	if got := strings.Join(changed, " "); got != "a.btrue a.btrue a.btrue a.btrue a.btrue atrue a.bfalse" {
 		t.Errorf("told of %s", got)
 	}
 }

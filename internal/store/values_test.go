@@ -114,6 +114,12 @@ func TestValuesAreShared(t *testing.T) {
 		t.Fatalf("two put after the same revision: %v", err)
 	}
 	latest(b, 3)
+	if _, err := a.Put(ctx, "other", []byte("5")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CatchUp(ctx); err != nil || has(b, "other") != "5" {
+		t.Fatalf("after it has caught up, the other knows %s, %v", has(b, "other"), err)
+	}
 	await.Until(t, "the other knows without asking", func() bool { return has(a, "k") == "3" && has(b, "k") == "3" })
 	if err := b.Remove(ctx, "k"); err != nil {
 		t.Fatal(err)
