@@ -105,11 +105,21 @@ func (x *Entity[S, E]) Latest(ctx context.Context) (S, error) {
 
 // last asks the log for the last sequence of the entity, 0 if it has none.
 func (x *Entity[S, E]) last(ctx context.Context) (uint64, error) {
-	last, err := x.j.log.Last(ctx, x.j.subject(x.key))
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return 0, fmt.Errorf("%s: read the latest: %w", x.key, err)
+	e, err := x.lastEntry(ctx)
+	return e.Seq, err
+}
+
+// lastEntry asks the log for the last entry of the entity. It has no Seq if there
+// is none.
+func (x *Entity[S, E]) lastEntry(ctx context.Context) (Entry, error) {
+	e, err := x.j.log.Last(ctx, x.j.subject(x.key))
+	if errors.Is(err, ErrNotFound) {
+		return Entry{}, nil
 	}
-	return last.Seq, nil
+	if err != nil {
+		return Entry{}, fmt.Errorf("%s: read the latest: %w", x.key, err)
+	}
+	return e, nil
 }
 
 // refresh asks the log for what is not known yet, and reports whether there was
@@ -164,12 +174,15 @@ func (x *Entity[S, E]) Replay(ctx context.Context, from uint64, fn func(e *E, da
 		return nil
 	}
 	return x.j.log.Scan(ctx, x.j.subject(x.key), max(from, first), func(entry Entry) error {
-		if entry.Seq > last || bytes.Equal(entry.Data, tomb) {
+		if entry.Seq > last || isTomb(entry) {
 			return nil
 		}
 		e, data, blob, err := x.decode(entry.Data)
 		if err != nil {
 			return nil // it was told when it was read first
+		}
+		if e == nil {
+			return nil
 		}
 		return fn(e, data, Place{Seq: entry.Seq, Blob: blob})
 	})
@@ -365,17 +378,23 @@ func (x *Entity[S, E]) lost() {
 // tomb is the entry of an entity's removal.
 var tomb = []byte("\x00removed")
 
+func isTomb(e Entry) bool { return bytes.Equal(e.Data, tomb) }
+
 // apply makes an entry that is in the log count. Called with write held, or
 // before anybody else knows the entity.
 func (x *Entity[S, E]) apply(entry Entry) {
 	if entry.Seq <= x.seq {
 		return
 	}
-	if bytes.Equal(entry.Data, tomb) {
+	if isTomb(entry) {
 		x.buried(entry.Seq)
 		return
 	}
 	e, _, blob, err := x.decode(entry.Data)
+	if err == nil && e == nil {
+		x.buried(entry.Seq)
+		return
+	}
 	if err == nil {
 		err = x.take(e, Place{Seq: entry.Seq, Blob: blob})
 	}

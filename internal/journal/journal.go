@@ -40,6 +40,7 @@ type Journal[S, E any] struct {
 	mu     sync.RWMutex
 	all    map[string]*Entity[S, E]
 	listen []func(x *Entity[S, E], e *E, at Place)
+	heard  uint64 // every entry up to it counts, or waits for who holds its entity
 }
 
 // Open reads what the log holds. Close ends it; the log stays open.
@@ -54,9 +55,9 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 		o.now = time.Now
 	}
 	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares()}
-	first, last := strings.Index(kind.Subjects, "*"), strings.LastIndex(kind.Subjects, "*")
+	first, last := strings.IndexAny(kind.Subjects, "*>"), strings.LastIndexAny(kind.Subjects, "*>")
 	if first < 0 {
-		return nil, fmt.Errorf("open the journal %s: no * stands for the key", kind.Subjects)
+		return nil, fmt.Errorf("open the journal %s: no * or > stands for the key", kind.Subjects)
 	}
 	j.before, j.after = kind.Subjects[:first], kind.Subjects[last+1:]
 	j.touch.at = o.now()
@@ -68,6 +69,7 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 	}); err != nil {
 		return nil, fmt.Errorf("read the journal %s: %w", kind.Subjects, err)
 	}
+	j.heard = j.opened
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	j.wg.Go(j.trim)
 	j.wg.Go(j.bury)

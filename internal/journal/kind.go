@@ -7,7 +7,7 @@ import "context"
 // locked. An S is never changed after it was returned, unless Check is there.
 type Kind[S, E any] struct {
 	// Subjects are those of the entities, with * for the key, or *.* for one of
-	// two parts.
+	// two parts, or > at the end for one of any number.
 	Subjects string
 	// Inline is how many bytes of data an entry may have; more is a blob. 0
 	// means as many as fit.
@@ -18,7 +18,8 @@ type Kind[S, E any] struct {
 	// append that was not acknowledged is recognized by its bytes, so an event
 	// has an ID.
 	Encode func(e *E, data []byte, blob string) ([]byte, error)
-	// Decode takes an entry apart. data may be a part of it.
+	// Decode takes an entry apart. data may be a part of it. A nil event says that
+	// the entity was removed.
 	Decode func(entry []byte) (e *E, data []byte, blob string, err error)
 	// Apply says what is known after an event, and which entries are needed no
 	// longer. It refuses what cannot follow.

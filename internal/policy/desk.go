@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ type DeskOptions struct {
 	Max        int           // approvals of one principal that wait at once; 64
 	SessionTTL time.Duration // how long a decision for a Session holds if nothing ends that; 24 h
 	Events     *event.Bus    // nil: none
+	Logger     *slog.Logger  // nil discards
 	// Console is the address of the console, "" if there is none now; optional.
 	Console func() string
 }
@@ -76,11 +78,11 @@ func OpenDesk(ctx context.Context, st *store.Store, o DeskOptions) (*Desk, error
 	if o.SessionTTL == 0 {
 		o.SessionTTL = 24 * time.Hour
 	}
-	kept, err := openMemory(ctx, st)
-	if err != nil {
+	d := &Desk{opts: o, expiry: o.Expiry, pending: map[string]*pending{}, there: map[place]*presence{}}
+	if err := d.openMemory(ctx, st); err != nil {
 		return nil, err
 	}
-	return &Desk{opts: o, kept: kept, expiry: o.Expiry, pending: map[string]*pending{}, there: map[place]*presence{}}, nil
+	return d, nil
 }
 
 // SetExpiry changes how long people have to answer what is asked from now on;
@@ -96,6 +98,11 @@ func (d *Desk) SetExpiry(expiry time.Duration) {
 
 // Close denies what still waits. Nothing is asked afterwards.
 func (d *Desk) Close() {
+	d.close()
+	d.kept.Close()
+}
+
+func (d *Desk) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -220,7 +227,7 @@ func (d *Desk) recallOf(ctx context.Context, a *Approval, one Approval) (*Rememb
 		if !ok {
 			continue
 		}
-		got, err := d.kept.get(ctx, r)
+		got, err := d.lookUp(ctx, r)
 		if err != nil {
 			return nil, fault.New(fault.Storage, a.Tool, "whether it may be called could not be looked up, so it is not").Because(err)
 		}

@@ -246,8 +246,6 @@ func TestPendingIsBounded(t *testing.T) {
 
 func TestDecisionsAreRemembered(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, st *store.Store) {
-		d := desk(t, st, DeskOptions{})
-		leave := d.Attend("alice", "")
 		cover := map[Remember]map[string]bool{ // which later calls are covered
 			Once:        {},
 			ForSession:  {"s/write": true},
@@ -256,11 +254,15 @@ func TestDecisionsAreRemembered(t *testing.T) {
 		}
 		for scope, covered := range cover {
 			for _, approve := range []bool{true, false} {
+				d := desk(t, st, DeskOptions{})
+				leave := d.Attend("alice", "")
 				a, done := ask(t.Context(), d, wants("s", "write"))
 				if err := d.Decide(alice, a.ID, Decision{Approve: approve, Remember: scope}); err != nil {
 					t.Fatal(err)
 				}
 				<-done
+				leave()
+				d.Close()
 				again := desk(t, st, DeskOptions{}) // after a restart, where nobody attends
 				for _, session := range []string{"s", "t"} {
 					for _, tool := range []string{"write", "read"} {
@@ -286,9 +288,9 @@ func TestDecisionsAreRemembered(t *testing.T) {
 					t.Errorf("%s holds for sampling: %+v", scope, dec)
 				}
 				forgetAll(t, again, scope != Once)
+				again.Close()
 			}
 		}
-		leave()
 	})
 }
 
@@ -410,9 +412,10 @@ func TestOneAnswerForAllThatWait(t *testing.T) {
 	}
 }
 
-// A store that cannot be used allows nothing.
+// A store that cannot be used allows nothing. It is one that others write, too:
+// what is remembered in a folder is known without asking it.
 func TestStoreTroubleDenies(t *testing.T) {
-	st, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})
+	st, err := store.Open(t.Context(), store.Options{URL: storetest.StartServer(t).URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,11 @@
 // is there, or because its call has ended. Whatever goes wrong denies: there is
 // no way by which an error allows a call.
 //
-// What is remembered is durable before the decision takes effect, and is read
-// from the store each time it is needed, so that several hubs on one store
-// agree. What waits is in memory only: the call that it belongs to ends with
-// the process.
+// What is remembered is durable before the decision takes effect. What decides
+// about a call is the latest that any hub on the store has remembered or taken
+// back; what several hubs ask at the same time is answered by what is remembered
+// at one of them. What waits is in memory only: the call that it belongs to ends
+// with the process.
 //
 // The package makes no calls, knows no transport, and does not check arguments
 // against schemas. All methods may be called from many goroutines.

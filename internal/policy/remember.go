@@ -1,19 +1,16 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -101,138 +98,41 @@ func ownerKey(principal string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// memory keeps what is remembered: in a bucket, or in a map if there is none.
-type memory struct {
-	bucket *store.Bucket
+// memory is what is remembered, by key.
+type memory = journal.Values[Remembered]
 
-	mu sync.Mutex
-	m  map[string][]byte // by key
-}
-
-func openMemory(ctx context.Context, st *store.Store) (*memory, error) {
-	if st == nil {
-		return &memory{m: map[string][]byte{}}, nil
-	}
-	b, err := st.Bucket(ctx, store.BucketOptions{Name: "policy"})
+func (d *Desk) openMemory(ctx context.Context, st *store.Store) (err error) {
+	d.kept, err = store.Values(ctx, st, store.BucketOptions{Name: "policy"}, journal.ValuesOptions[Remembered]{
+		Options: journal.Options{Logger: d.opts.Logger},
+		Decode:  func(data []byte) (r Remembered, err error) { return r, json.Unmarshal(data, &r) },
+		Expired: func(r Remembered, now time.Time) bool { return !r.Expires.IsZero() && !now.Before(r.Expires) },
+		Changed: d.spread,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open what is remembered of approvals: %w", err)
+		return fmt.Errorf("open what is remembered of approvals: %w", err)
 	}
-	return &memory{bucket: b}, nil
+	return nil
 }
 
 func (r *Remembered) key() string { return ownerKey(r.Principal) + "." + r.ID }
 
-// get returns what was decided about the same as r, or nil.
-func (m *memory) get(ctx context.Context, r Remembered) (*Remembered, error) {
-	var data []byte
-	if m.bucket == nil {
-		m.mu.Lock()
-		data = m.m[r.key()]
-		m.mu.Unlock()
-	} else {
-		v, err := m.bucket.Get(ctx, r.key())
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, err
-		}
-		data = v.Data
-	}
-	if data == nil {
+// lookUp returns what was decided about the same as r, here or at another hub,
+// or nil.
+func (d *Desk) lookUp(ctx context.Context, r Remembered) (*Remembered, error) {
+	got, err := d.kept.Latest(ctx, r.key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && !got.V.about(&r) {
 		return nil, nil
 	}
-	got, err := read(data)
 	if err != nil {
 		return nil, err
 	}
-	if !got.about(&r) || got.over() {
-		return nil, nil
-	}
-	return got, nil
+	return &got.V, nil
 }
 
-func (r *Remembered) over() bool { return !r.Expires.IsZero() && !time.Now().Before(r.Expires) }
-
-func read(data []byte) (*Remembered, error) {
-	var r Remembered
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fault.New(fault.Storage, "approvals", "a remembered decision cannot be read").Because(err)
-	}
-	return &r, nil
-}
-
-func (m *memory) put(ctx context.Context, r Remembered) error {
+func (d *Desk) remember(ctx context.Context, r Remembered) error {
 	data, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode a remembered decision: %w", err)
-	}
-	if m.bucket == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.m[r.key()] = data
-		return nil
-	}
-	ttl := time.Duration(0)
-	if !r.Expires.IsZero() {
-		ttl = max(time.Until(r.Expires), time.Second)
-	}
-	_, err = m.bucket.Put(ctx, r.key(), data, ttl)
-	return err
-}
-
-func (m *memory) drop(ctx context.Context, key string) error {
-	if m.bucket == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.m, key)
-		return nil
-	}
-	return m.bucket.Delete(ctx, key, 0)
-}
-
-var errEnough = errors.New("all have been read")
-
-// list returns what a principal's decisions are; "" means everybody's.
-func (m *memory) list(ctx context.Context, principal string) ([]Remembered, error) {
-	out := []Remembered{}
-	take := func(data []byte) error {
-		r, err := read(data)
-		if err == nil && (principal == "" || r.Principal == principal) && !r.over() {
-			out = append(out, *r)
-		}
-		return err
-	}
-	if err := m.each(ctx, principal, take); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(out, func(a, b Remembered) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
-	return out, nil
-}
-
-func (m *memory) each(ctx context.Context, principal string, take func([]byte) error) error {
-	if m.bucket == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for _, data := range m.m {
-			if err := take(data); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	prefix := ""
-	if principal != "" {
-		prefix = ownerKey(principal)
-	}
-	// A watch that ends where it would begin to wait.
-	ctx, enough := context.WithCancelCause(ctx)
-	defer enough(nil)
-	err := m.bucket.Watch(ctx, prefix, func() { enough(errEnough) }, func(v store.Value) error {
-		if context.Cause(ctx) == errEnough || v.Data == nil {
-			return nil
-		}
-		return take(v.Data)
-	})
-	if context.Cause(ctx) == errEnough {
-		return nil
+	if err == nil {
+		_, err = d.kept.Put(ctx, r.key(), data)
 	}
 	return err
 }

@@ -2,9 +2,12 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
@@ -53,8 +56,6 @@ func (d *Desk) Decide(who *auth.Principal, id string, dec Decision) error {
 			Hint: "Decide for this call alone (remember: once), or again when the store can be written to."}).Because(err)
 	case !d.settle(p, dec):
 		return d.over(who, id)
-	case scope != Once:
-		d.spread(&dec, p)
 	}
 	return nil
 }
@@ -121,18 +122,20 @@ func (d *Desk) keep(p *pending, dec *Decision) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()
-	return d.kept.put(ctx, r)
+	return d.remember(ctx, r)
 }
 
-// spread decides what waits and is covered by what was just remembered, so
-// that nobody is asked again for what they have said. It is called with mu
-// held.
-func (d *Desk) spread(dec *Decision, by *pending) {
-	want, _ := remembered(&by.Approval, dec.Remember)
-	want.Approve, want.Digest, want.Time = dec.Approve, by.Digest, time.Now()
+// spread decides what waits and is covered by what was just remembered, here or
+// at another hub, so that nobody is asked again for what they have said.
+func (d *Desk) spread(_ string, said *Remembered) {
+	if said == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, q := range append([]*pending(nil), d.order...) {
-		if r, ok := remembered(&q.Approval, dec.Remember); ok && !q.deciding && r.about(&want) && want.covers(&q.Approval) {
-			d.settle(q, Decision{Approve: dec.Approve, Remember: dec.Remember, By: dec.By, Reason: ReasonRemembered})
+		if r, ok := remembered(&q.Approval, said.Scope); ok && !q.deciding && r.about(said) && said.covers(&q.Approval) {
+			d.settle(q, Decision{Approve: said.Approve, Remember: said.Scope, By: said.By, Reason: ReasonRemembered})
 		}
 	}
 }
@@ -140,7 +143,17 @@ func (d *Desk) spread(dec *Decision, by *pending) {
 // Remembered returns the decisions that hold for more than one call, of a
 // principal; "" means everybody's.
 func (d *Desk) Remembered(ctx context.Context, principal string) ([]Remembered, error) {
-	return d.kept.list(ctx, principal)
+	if err := d.kept.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	out := []Remembered{}
+	for _, r := range d.kept.All() {
+		if principal == "" || r.V.Principal == principal {
+			out = append(out, r.V)
+		}
+	}
+	slices.SortFunc(out, func(a, b Remembered) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
+	return out, nil
 }
 
 // Forget ends a remembered decision of a principal ("" means anybody's), or
@@ -174,21 +187,21 @@ func (d *Desk) EndSession(ctx context.Context, principal, session string) error 
 }
 
 func (d *Desk) forget(ctx context.Context, principal string, which func(*Remembered) bool) ([]Remembered, error) {
-	all, err := d.kept.list(ctx, principal)
+	all, err := d.Remembered(ctx, principal)
 	if err != nil {
 		return nil, err
 	}
 	gone := []Remembered{}
 	var errs []error
-	for i := range all {
-		if !which(&all[i]) {
+	for _, r := range all {
+		if !which(&r) {
 			continue
 		}
-		if err := d.kept.drop(ctx, all[i].key()); err != nil {
+		if err := d.kept.Remove(ctx, r.key()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		gone = append(gone, all[i])
+		gone = append(gone, r)
 	}
 	return gone, errors.Join(errs...)
 }
