@@ -71,6 +71,7 @@ func (j *Journal[S, E]) hear(e Entry) {
 	if x.write.TryLock() {
 		x.unlock()
 	}
+	j.reached(e.Seq)
 }
 
 // unlock takes in what was heard meanwhile, and lets go of write.

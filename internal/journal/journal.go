@@ -34,6 +34,8 @@ type Journal[S, E any] struct {
 
 	before, after string // of the key in a subject
 
+	read current
+
 	mu     sync.RWMutex
 	all    map[string]*Entity[S, E]
 	listen []func(x *Entity[S, E], e *E, at Place)
@@ -53,6 +55,7 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 		return nil, fmt.Errorf("open the journal %s: no * stands for the key", kind.Subjects)
 	}
 	j.before, j.after = kind.Subjects[:first], kind.Subjects[last+1:]
+	began := time.Now()
 	if err := log.Scan(ctx, kind.Subjects, 0, func(e Entry) error {
 		j.opened = e.Seq
 		x := j.make(j.key(e.Subject))
@@ -61,6 +64,8 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 	}); err != nil {
 		return nil, fmt.Errorf("read the journal %s: %w", kind.Subjects, err)
 	}
+	j.read.seq.Store(j.opened)
+	j.read.at.Store(int64(began.Sub(epoch)))
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	j.wg.Go(j.trim)
 	j.wg.Go(j.bury)
