@@ -13,7 +13,8 @@
 //   - Whoever shares the log (Follow) is followed: what they write is applied
 //     in the order of the log, and told like what is written here. What was
 //     written here is known when Commit returns; what others wrote is known a
-//     moment later, and at once to whoever asks for the Latest.
+//     moment later, and at once to whoever asks for the Latest. Current says how
+//     old what is known may be.
 //   - What is removed stays so: Remove is an entry like any other, everything
 //     before it is removed behind it, and it goes itself when everybody who
 //     follows had time to read it.

@@ -112,36 +112,6 @@ func (j *Journal[S, E]) hear(e Entry) {
 	if x.write.TryLock() {
 		x.unlock()
 	}
-	j.mu.Lock()
-	j.heard = max(j.heard, e.Seq)
-	j.mu.Unlock()
-}
-
-// catchUp takes in what is in the log, and waits until it counts.
-func (j *Journal[S, E]) catchUp(ctx context.Context) error {
-	if j.o.Alone {
-		return nil
-	}
-	j.mu.RLock()
-	from := j.heard + 1
-	j.mu.RUnlock()
-	if err := j.log.Scan(ctx, j.kind.Subjects, from, func(e Entry) error { j.hear(e); return nil }); err != nil {
-		return fmt.Errorf("read the latest of %s: %w", j.kind.Subjects, err)
-	}
-	var held []*Entity[S, E]
-	j.mu.RLock()
-	for _, x := range j.all {
-		x.heardMu.Lock()
-		if len(x.heard) > 0 {
-			held = append(held, x)
-		}
-		x.heardMu.Unlock()
-	}
-	j.mu.RUnlock()
-	for _, x := range held {
-		x.lock().unlock()
-	}
-	return nil
 }
 
 // listener gives the entry to the entity that stands for its key.

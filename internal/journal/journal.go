@@ -37,10 +37,11 @@ type Journal[S, E any] struct {
 
 	before, after string // of the key in a subject
 
+	asking sync.Mutex // held while the log is asked what is new: see Current
+
 	mu     sync.RWMutex
 	all    map[string]*Entity[S, E]
 	listen []func(x *Entity[S, E], e *E, at Place)
-	heard  uint64 // every entry up to it counts, or waits for who holds its entity
 }
 
 // Open reads what the log holds. Close ends it; the log stays open.
@@ -69,7 +70,7 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 	}); err != nil {
 		return nil, fmt.Errorf("read the journal %s: %w", kind.Subjects, err)
 	}
-	j.heard = j.opened
+	j.touch.heard = j.opened
 	j.ctx, j.stop = context.WithCancel(context.Background())
 	j.wg.Go(j.trim)
 	j.wg.Go(j.bury)

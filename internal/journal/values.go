@@ -149,7 +149,7 @@ func (v *Values[V]) Read(ctx context.Context, key string) ([]byte, uint64, error
 // CatchUp takes in all that was in the log when it was called, so that what is
 // known of the keys is the latest. A removal that nobody followed for as long as
 // it is kept (Options.TombLife) is found by Latest alone.
-func (v *Values[V]) CatchUp(ctx context.Context) error { return v.j.catchUp(ctx) }
+func (v *Values[V]) CatchUp(ctx context.Context) error { return v.j.Current(ctx, v.j.o.now()) }
 
 // All are the values that are known here and can be read, in no order.
 func (v *Values[V]) All() iter.Seq2[string, Value[V]] {
