@@ -291,7 +291,7 @@ func (b *book) show(ev *Event, place uint64, own bool) {
 			b.part.text = nil
 		}
 	}
-	b.wakeLocked()
+	b.wake()
 	b.mu.Unlock()
 	if b.emit != nil {
 		told := *ev
@@ -331,7 +331,7 @@ func (b *book) add(ctx context.Context, turn string, kind Type, text string, opa
 	if b.emit != nil {
 		p.sent += len(text)
 	}
-	b.wakeLocked()
+	b.wake()
 	b.mu.Unlock()
 	if b.emit != nil && text != "" {
 		b.emit(Event{Seq: b.state.Seq + 1, Time: p.at.UTC(), Type: kind, Turn: turn, Text: text, Offset: offset, Live: true})
@@ -415,7 +415,7 @@ func (b *book) say(turn string, p Progress) {
 	b.notice++
 	ev := Event{Seq: b.state.Seq, Time: time.Now().UTC(), Type: CallProgress, Turn: turn, Offset: b.notice, Live: true, Progress: &p}
 	b.notices = append(b.notices, ev)
-	b.wakeLocked()
+	b.wake()
 	b.mu.Unlock()
 	if b.emit != nil {
 		b.write.Lock()
@@ -475,7 +475,7 @@ func (b *book) end(why error) {
 	if b.over == nil {
 		b.over = why
 	}
-	b.wakeLocked()
+	b.wake()
 }
 
 func (b *book) isOver() bool {

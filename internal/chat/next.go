@@ -76,13 +76,8 @@ func (r *ring) after(seq uint64, n int) ([]placed, bool) {
 // reader waits for something to read.
 type reader struct{ more chan struct{} }
 
+// wake is called with mu held.
 func (b *book) wake() {
-	b.mu.Lock()
-	b.wakeLocked()
-	b.mu.Unlock()
-}
-
-func (b *book) wakeLocked() {
 	for _, r := range b.readers {
 		select {
 		case r.more <- struct{}{}:

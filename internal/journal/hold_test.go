@@ -181,7 +181,7 @@ func TestRemovedTakesTheRestAlong(t *testing.T) {
 	mu.Lock()
 	closing = nil
 	mu.Unlock()
-	j = start()
+	start()
 	until(t, "what the second held is gone", func() bool { return !strings.Contains(left(), "two.") })
 	if !strings.Contains(left(), "three.") {
 		t.Error("what another holds is gone too")
