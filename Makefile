@@ -49,15 +49,15 @@ release:
 	done; \
 	cd dist && sha256sum *.tar.gz > SHA256SUMS
 
-# make test runs three parts beside each other; they wait far more than they compute. Packages whose tests run the product
-# in their own process have the race detector. Those that only drive programs are built as the product is, so that both
-# share one build; make soak runs them, and the programs, with the detector. The packages that take longest go first.
-# Temporary files are in memory where there is room; those of the build are not.
+# make test runs four parts beside each other: tests wait far more than they compute, and lint fills the gaps. Packages
+# whose tests run the product in their own process have the race detector. Those that only drive programs are built as
+# the product is, so that both share one build; make soak runs them, and the programs, with the detector. The packages
+# that take longest go first. Temporary files are in memory where there is room; those of the build are not.
 LONGEST = ./internal/hub ./internal/cli ./internal/store ./internal/session ./internal/plan
 AT_ONCE ?= 3
 WITH_SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(e2e/scratch);
-test: tools lint race-note
-	@$(MAKE) --no-print-directory -j 3 test-packages test-e2e test-codecs
+test: tools race-note formatted
+	@$(MAKE) --no-print-directory -j 4 test-packages test-e2e test-codecs lint
 
 test-codecs:
 	@nice $(ORACLE)/compare
@@ -65,7 +65,7 @@ test-codecs:
 test-packages:
 	$(WITH_SCRATCH) $(GO) test $(RACE) -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /e2e)
 
-test-e2e: tools
+test-e2e: tools compile
 	$(WITH_SCRATCH) $(AS_PRODUCT) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -vet off -timeout $(TIMEOUT) $(E2E)
 
 test-unit: race-note
@@ -104,12 +104,19 @@ race-note:
 # Both checks look at the packages as the product is built, and staticcheck is built so, too: all that is compiled is
 # compiled in two ways only, that and with the race detector.
 AS_PRODUCT = CGO_ENABLED=0 GOFLAGS="$(strip $(shell $(GO) env GOFLAGS) -trimpath)"
-lint:
+lint: formatted compile
+	$(AS_PRODUCT) nice $(GO) vet ./...
+	@$(AS_PRODUCT) GOBIN=$(CURDIR)/.tools/bin nice $(GO) install $(STATICCHECK)
+	$(AS_PRODUCT) nice .tools/bin/staticcheck ./...
+
+.PHONY: formatted compile
+formatted:
 	@unformatted=$$(find . -name '*.go' -not -path './.*/*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
-	$(AS_PRODUCT) $(GO) vet ./...
-	@$(AS_PRODUCT) GOBIN=$(CURDIR)/.tools/bin $(GO) install $(STATICCHECK)
-	$(AS_PRODUCT) .tools/bin/staticcheck ./...
+
+# compile builds once what lint and the end-to-end tests both need, before they run beside each other.
+compile:
+	@$(AS_PRODUCT) $(GO) build ./...
 
 # fuzz gives each fuzz target FUZZTIME; go test takes one target at a time. FUZZTIME is a number of executions, since
 # Go 1.26 sometimes reports the end of a duration as a failure (golang/go#75804).
