@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -40,12 +39,7 @@ func (f *forgetful) start(t *testing.T) {
 	if f.address == "" {
 		f.address = port.Address(t)
 	}
-	ln, err := net.Listen("tcp", f.address)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	f.address = ln.Addr().String()
+	ln := port.Listen(t, f.address)
 	f.sessions = map[string]bool{}
 	f.web = &http.Server{Handler: f}
 	f.served.Go(func() { f.web.Serve(ln) })

@@ -192,14 +192,11 @@ func (f *far) start() {
 	if f.addr == "" {
 		f.addr = port.Address(f.t)
 	}
-	ln, err := net.Listen("tcp", f.addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.addr = ln.Addr().String()
+	ln := port.Listen(f.t, f.addr)
 	cfg := hubtest.Default().Config
 	s := &hubtest.Setup{Config: cfg}
 	hubtest.Stdio("in", carrySpec())(s)
+	var err error
 	if f.hub, err = hub.Open(hub.Options{Config: &s.Config, Temporary: true}); err != nil {
 		f.t.Fatal(err)
 	}
