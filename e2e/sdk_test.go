@@ -73,7 +73,7 @@ func everythingExpectations(prefix string) []expectation {
 				t.Errorf("structuredContent %s has no temperature", r.StructuredContent)
 			}
 		}},
-		{"progress", long, sawMost(progress(4, func(float64) string { return "" }, 1, 2, 3, 4),
+		{"progress", long, sawFirst(progress(4, func(float64) string { return "" }, 1, 2, 3, 4),
 			saysText("Long running operation completed. Duration: 0.2 seconds, Steps: 4."))},
 		{"read", read("demo://resource/static/document/features.md"), reads("demo://resource/static/document/features.md", "#")},
 		{"prompt", prompt(prefix+"args-prompt", map[string]any{"city": "Athens"}), prompts("Athens")},
