@@ -194,6 +194,11 @@ func (s *state) put(e *event, at journal.Place, history int) (spares []journal.S
 		it = &item{}
 		s.values[v.Name] = it
 	}
+	if len(it.versions) > 0 && v.Version <= it.current().Version {
+		// It was removed in between, and another hub made the entry that told of it
+		// spare before it was read here.
+		spares, it.versions = s.drop(spares, it.versions), nil
+	}
 	s.bytes += v.Size
 	if n := len(it.versions) + 1 - history; n > 0 {
 		spares = s.drop(spares, it.versions[:n])
