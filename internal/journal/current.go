@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stoahub/stoa/internal/fault"
 )
 
 // Known is a moment at which all that was in the log is known here.
@@ -42,18 +44,11 @@ func (j *Journal[S, E]) ask(ctx context.Context) error {
 		return j.resync(ctx, false)
 	}
 	began := j.o.now()
-	last, err := j.log.Last(ctx, j.kind.Subjects)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
 	j.touch.mu.Lock()
 	from := j.touch.heard + 1
 	j.touch.mu.Unlock()
-	if last.Seq >= from {
-		err = j.log.Scan(ctx, j.kind.Subjects, from, func(e Entry) error { j.hear(e); return nil })
-		if err != nil {
-			return err
-		}
+	if err := j.hearAll(ctx, from); err != nil {
+		return err
 	}
 	j.settle()
 	j.touch.mu.Lock()
@@ -62,6 +57,30 @@ func (j *Journal[S, E]) ask(ctx context.Context) error {
 		j.touch.at = began
 	}
 	return nil
+}
+
+// hearAll takes in what the log holds from a sequence on. What is written while
+// it is read may make spare what was not read yet, and then only that says so: it
+// goes on until nothing was.
+func (j *Journal[S, E]) hearAll(ctx context.Context, from uint64) error {
+	for range tries {
+		last, err := j.log.Last(ctx, j.kind.Subjects)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if last.Seq < from {
+			return nil
+		}
+		err = j.log.Scan(ctx, j.kind.Subjects, from, func(e Entry) error {
+			j.hear(e)
+			from = e.Seq + 1
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return fault.New(fault.Storage, j.kind.Subjects, "others wrote each of the %d times that this was read", tries).Because(ErrAgain)
 }
 
 // settle waits until all that was heard counts: what is heard of an entity that

@@ -31,6 +31,7 @@ type Entity[S, E any] struct {
 	tomb  uint64    // the entry that says so
 	left  bool      // the journal has let go of it: another may stand for its key
 	later []Spare   // what can be removed once there is a later entry
+	mine  uint64    // the last entry that was written here
 
 	heardMu sync.Mutex
 	heard   []Entry // what others wrote, while somebody wrote here
@@ -92,9 +93,9 @@ func (x *Entity[S, E]) Latest(ctx context.Context) (S, error) {
 	}
 	x = x.home()
 	x.mu.RLock()
-	s, known := x.state, x.seq
+	s, known, there := x.state, x.seq, x.there
 	x.mu.RUnlock()
-	if last == known {
+	if last == known && there { // else it may be that its removal is just being told
 		return s, nil
 	}
 	x = x.lock()
@@ -153,13 +154,18 @@ func (x *Entity[S, E]) Unlock() { x.unlock() }
 func (x *Entity[S, E]) Now() S { return x.state }
 
 // Append is Commit of one event for who holds the entity. It does not decide
-// again: ErrAgain says that the holder has to.
+// again: ErrAgain says that the holder has to. Before the next event the holder
+// has to anyway: where an answer was lost, what others have written after the
+// event is known, too, when this returns.
 func (x *Entity[S, E]) Append(ctx context.Context, e *E, data []byte) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	return x.append(context.WithoutCancel(ctx), e, data)
 }
+
+// Appended is the sequence of the event that the holder has appended last.
+func (x *Entity[S, E]) Appended() uint64 { return x.mine }
 
 // Replay calls fn with the events of the log from the one with a sequence on, up
 // to what is known of the entity as it begins. Data is what belongs to an event,
@@ -207,8 +213,14 @@ const tries = 16
 // if ctx ends: otherwise nobody would know whether it is there. It returns the
 // event that was appended, and what is known after it.
 func (x *Entity[S, E]) Commit(ctx context.Context, decide func(S) (*E, []byte, error)) (*E, S, error) {
+	e, s, _, err := x.commit(ctx, decide)
+	return e, s, err
+}
+
+// commit is Commit that also returns the sequence of the event.
+func (x *Entity[S, E]) commit(ctx context.Context, decide func(S) (*E, []byte, error)) (*E, S, uint64, error) {
 	if err := context.Cause(ctx); err != nil {
-		return nil, x.State(), err
+		return nil, x.State(), 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	x = x.lock()
@@ -219,7 +231,7 @@ func (x *Entity[S, E]) Commit(ctx context.Context, decide func(S) (*E, []byte, e
 		if err != nil && !latest {
 			changed, look := x.refresh(ctx)
 			if look != nil {
-				return nil, x.state, look
+				return nil, x.state, 0, look
 			}
 			latest = true
 			if changed {
@@ -227,17 +239,17 @@ func (x *Entity[S, E]) Commit(ctx context.Context, decide func(S) (*E, []byte, e
 			}
 		}
 		if err != nil || e == nil {
-			return nil, x.state, err
+			return nil, x.state, 0, err
 		}
 		err = x.append(ctx, e, data)
 		if err == nil {
-			return e, x.state, nil
+			return e, x.state, x.mine, nil
 		}
 		if !errors.Is(err, ErrAgain) {
-			return nil, x.state, err
+			return nil, x.state, 0, err
 		}
 	}
-	return nil, x.state, fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(ErrAgain)
+	return nil, x.state, 0, x.overtaken()
 }
 
 // append writes one event: first to the log, then to memory, then it is told.
@@ -254,6 +266,7 @@ func (x *Entity[S, E]) append(ctx context.Context, e *E, data []byte) error {
 	}
 	seq, err := x.j.log.Append(ctx, x.j.subject(x.key), entry, x.seq)
 	if err == nil {
+		x.mine = seq
 		return x.take(e, Place{Seq: seq, Blob: blob})
 	}
 	found, err := x.refused(ctx, entry, err)
@@ -338,7 +351,9 @@ func (x *Entity[S, E]) read(ctx context.Context, mine []byte) (found bool, err e
 			x.forget() // of all that was known nothing is left: see outOfTouch
 		}
 		unsure = false
-		found = found || mine != nil && bytes.Equal(e.Data, mine)
+		if mine != nil && bytes.Equal(e.Data, mine) {
+			found, x.mine = true, e.Seq
+		}
 		x.apply(e)
 		return nil
 	})
@@ -354,14 +369,28 @@ func (x *Entity[S, E]) catchUp(ctx context.Context, last uint64) (err error) {
 			return err
 		}
 	}
-	if last < x.seq {
-		x.lost()
+	for range tries {
+		if last < x.seq {
+			x.lost()
+		}
+		if last == x.seq {
+			return nil
+		}
+		if _, err = x.read(ctx, nil); err != nil {
+			return err
+		}
+		// What was written while it was read may have made spare what was not read
+		// yet, and then only that says so.
+		if last, err = x.last(ctx); err != nil {
+			return err
+		}
 	}
-	if last == x.seq {
-		return nil
-	}
-	_, err = x.read(ctx, nil)
-	return err
+	return x.overtaken()
+}
+
+// overtaken is the fault for what others write faster than it can be read.
+func (x *Entity[S, E]) overtaken() error {
+	return fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(ErrAgain)
 }
 
 // lost takes note that what is known of the entity is not in the log any more.
@@ -515,7 +544,7 @@ func (x *Entity[S, E]) Remove(ctx context.Context, unless func(S) error) error {
 			return err
 		}
 	}
-	return fault.New(fault.Storage, x.key, "others wrote it each of the %d times that this was tried", tries).Because(ErrAgain)
+	return x.overtaken()
 }
 
 // buried makes the removal of an entity count, which is in the log.

@@ -49,7 +49,9 @@ type Place struct {
 
 // Spare is an entry that is needed no longer, or a blob that no entry needs.
 // They are removed in the order in which they were returned: an entry that says
-// what was removed goes after what it is about.
+// what was removed goes after what it is about. Others who follow the log may not
+// have read it by then: what it said must not matter any more, or be said again
+// by what makes it spare.
 type Spare struct {
 	Seq  uint64 // 0 for none
 	Blob string // empty for none

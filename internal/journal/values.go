@@ -187,16 +187,13 @@ func (v *Values[V]) put(ctx context.Context, key string, data []byte, may func(l
 	if _, err := v.o.Decode(data); err != nil {
 		return 0, fmt.Errorf("put %s: %w", key, err)
 	}
-	_, s, err := v.j.At(key).Commit(ctx, func(s Value[V]) (*[]byte, []byte, error) {
+	_, _, rev, err := v.j.At(key).commit(ctx, func(s Value[V]) (*[]byte, []byte, error) {
 		if err := may(s.Rev); err != nil {
 			return nil, nil, err
 		}
 		return &data, data, nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return s.Rev, nil
+	return rev, err
 }
 
 // Remove removes a value. It is no error if there is none.

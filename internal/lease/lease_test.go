@@ -1,8 +1,6 @@
 package lease_test
 
 import (
-	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/hubtest/proxy"
 	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
@@ -169,16 +168,17 @@ func TestDeadLease(t *testing.T) {
 // before another hub gets it.
 func TestStalledHolder(t *testing.T) {
 	s := storetest.StartServer(t)
-	p := newProxy(t, s.URL)
-	a := open(t, storetest.Open(t, store.Options{URL: p.url}), lease.Options{Hub: "a"})
+	p := proxy.New(t, s.URL)
+	a := open(t, storetest.Open(t, store.Options{URL: p.URL}), lease.Options{Hub: "a"})
 	b := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "b"})
 	l := take(t, a, "k")
-	p.stall()
+	p.Set(proxy.Lose, proxy.Lose)
 	theirs := eventually(t, b, "k")
 	if !lost(l) {
 		t.Error("another hub has it, and its holder does not know")
 	}
-	p.restore()
+	p.Restore()
+	await.NoError(t, "it can ask the store again", func() error { _, err := a.Holder(t.Context(), "k"); return err })
 	l.Release()
 	refused(t, a, "k", "b") // what it released was not its own any more
 	theirs.Release()
@@ -188,9 +188,9 @@ func TestStalledHolder(t *testing.T) {
 // and goes on.
 func TestUnansweredRenewal(t *testing.T) {
 	s := storetest.StartServer(t)
-	p := newProxy(t, s.URL)
+	p := proxy.New(t, s.URL)
 	long := lease.Options{Hub: "a", Life: 8 * time.Second}
-	a := open(t, storetest.Open(t, store.Options{URL: p.url}), long)
+	a := open(t, storetest.Open(t, store.Options{URL: p.URL}), long)
 	there := storetest.Open(t, store.Options{URL: s.URL})
 	b := open(t, there, lease.Options{Hub: "b"})
 	bucket, err := there.Bucket(t.Context(), store.BucketOptions{Name: "worklease"})
@@ -207,98 +207,13 @@ func TestUnansweredRenewal(t *testing.T) {
 	l := take(t, a, "k")
 	defer l.Release()
 	first := rev()
-	p.mute()
+	p.Set(proxy.Pass, proxy.Lose)
 	await.Until(t, "a renewal is stored", func() bool { return rev() > first })
 	second := rev()
-	p.restore()
+	p.Restore()
 	await.Until(t, "it is renewed again", func() bool { return rev() > second })
 	refused(t, b, "k", "a")
 	if lost(l) {
 		t.Error("it was given up")
 	}
 }
-
-// proxy is between a hub and its server.
-type proxy struct {
-	url    string
-	target string
-
-	mu    sync.Mutex
-	conns []net.Conn
-	up    bool // what the hub says is passed on
-	down  bool // what the server says is passed on
-}
-
-func newProxy(t *testing.T, target string) *proxy {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{url: "nats://" + ln.Addr().String(), target: strings.TrimPrefix(target, "nats://"), up: true, down: true}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			near, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", p.target)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			p.mu.Lock()
-			p.conns = append(p.conns, near, far)
-			p.mu.Unlock()
-			wg.Go(func() { p.pump(far, near, &p.up) })
-			wg.Go(func() { p.pump(near, far, &p.down) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		p.cut(true, true)
-		wg.Wait()
-	})
-	return p
-}
-
-// pump passes on what comes, or loses it.
-func (p *proxy) pump(to, from net.Conn, open *bool) {
-	defer func() { _, _ = to.Close(), from.Close() }()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		p.mu.Lock()
-		pass := *open
-		p.mu.Unlock()
-		if pass {
-			_, _ = to.Write(buf[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (p *proxy) set(up, down bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.up, p.down = up, down
-}
-
-// stall loses everything; mute what the server says.
-func (p *proxy) stall() { p.set(false, false) }
-func (p *proxy) mute()  { p.set(true, false) }
-
-// cut also ends the connections: what was lost in them does not come any more.
-func (p *proxy) cut(up, down bool) {
-	p.set(up, down)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.conns = nil
-}
-
-func (p *proxy) restore() { p.cut(true, true) }

@@ -48,9 +48,10 @@ func (s *Session) decideAndAppend(ctx context.Context, decide decision) (ev *eve
 			return nil, false, err
 		}
 		if !x.Now().state.open {
-			err = s.open(ctx, x)
-		}
-		if err == nil {
+			if err = s.open(ctx, x); err == nil {
+				continue // others may have written since: decide on what it is now
+			}
+		} else {
 			err = s.append(ctx, x, ev, data)
 		}
 		if !errors.Is(err, journal.ErrAgain) {
@@ -84,11 +85,10 @@ func (s *Session) append(ctx context.Context, x *entity, ev *event, data []byte)
 		ev.Value.Time = ev.Time
 	}
 	err := x.Append(ctx, ev, data)
-	if err == nil && ev.Value != nil && ev.Value.seq == 0 {
-		// Found in the log after its answer was lost, and applied as it was read.
-		if v, err := x.Now().state.version(ev.Value.Name, ev.Value.Version, 0); err == nil {
-			*ev.Value = v
-		}
+	if err == nil && ev.Value != nil {
+		// It may have been found in the log after its answer was lost, and applied
+		// as it was read.
+		ev.Value.seq, ev.Value.blob = x.Appended(), ev.Blob
 	}
 	return err
 }

@@ -39,6 +39,10 @@ type event struct {
 	Name      string          `json:"name,omitempty"`      // removed, switched
 	On        bool            `json:"on,omitempty"`        // switched
 	Held      int64           `json:"held,omitempty"`      // touched: when something of it was alive, in nanoseconds since 1970
+	// Left, of removed, are the entries of the values that are still there. It says
+	// of all removals before it what they said, so that these can go from the log:
+	// another hub need not have read them. Earlier releases did not write it.
+	Left []uint64 `json:"left,omitzero"`
 
 	listed bool // found when it is applied: a name came or went
 }
@@ -107,9 +111,11 @@ type state struct {
 	values  map[string]*item
 	modules map[string]toggle
 
-	// The entries that told last of a use and of a removal; 0 if none did. The
-	// next one makes them spare.
-	touch, removal uint64
+	// The entry that told last of a use; 0 if none did. The next one makes it spare.
+	touch uint64
+	// The entries that told of removals. One that says what is left makes those
+	// before it spare.
+	removals []uint64
 }
 
 // item is the versions of a value that are kept, oldest first.
@@ -149,14 +155,15 @@ func (s *state) apply(e *event, at journal.Place, history int) (spares []journal
 	case put:
 		spares = s.put(e, at, max(history, 1))
 	case removed:
-		if it := s.values[e.Name]; it != nil {
-			e.listed = true
-			spares = s.drop(spares, it.versions)
-			delete(s.values, e.Name)
-		}
+		e.listed, spares = s.remove(e)
 		s.stored = true // what says so otherwise may be gone
-		spares = replaced(spares, s.removal)
-		s.removal = at.Seq
+		if e.Left != nil {
+			for _, seq := range s.removals {
+				spares = append(spares, journal.Spare{Seq: seq})
+			}
+			s.removals = nil
+		}
+		s.removals = append(s.removals, at.Seq)
 	case touched:
 		spares = replaced(spares, s.touch)
 		s.touch = at.Seq
@@ -187,6 +194,11 @@ func (s *state) put(e *event, at journal.Place, history int) (spares []journal.S
 		it = &item{}
 		s.values[v.Name] = it
 	}
+	if len(it.versions) > 0 && v.Version <= it.current().Version {
+		// It was removed in between, and another hub made the entry that told of it
+		// spare before it was read here.
+		spares, it.versions = s.drop(spares, it.versions), nil
+	}
 	s.bytes += v.Size
 	if n := len(it.versions) + 1 - history; n > 0 {
 		spares = s.drop(spares, it.versions[:n])
@@ -194,6 +206,41 @@ func (s *state) put(e *event, at journal.Place, history int) (spares []journal.S
 	}
 	it.versions = append(it.versions, v)
 	return spares
+}
+
+// remove forgets the value that an event says was removed, and those that were
+// before it.
+func (s *state) remove(e *event) (found bool, spares []journal.Spare) {
+	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+		it := s.values[name]
+		if name != e.Name {
+			if _, left := slices.BinarySearch(e.Left, it.current().seq); left || e.Left == nil {
+				continue
+			}
+		}
+		found, spares = true, s.drop(spares, it.versions)
+		delete(s.values, name)
+	}
+	return found, spares
+}
+
+// maxLeft is how many values event.Left may name: more would make it too large.
+const maxLeft = 10_000
+
+// left are the entries of the values that are there without one, in order; nil
+// if they are too many.
+func (s *state) left(without string) []uint64 {
+	if len(s.values) > maxLeft {
+		return nil
+	}
+	left := []uint64{}
+	for name, it := range s.values {
+		if name != without {
+			left = append(left, it.current().seq)
+		}
+	}
+	slices.Sort(left)
+	return left
 }
 
 // drop makes versions of a value spare.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -189,4 +190,30 @@ func TestWiped(t *testing.T) {
 		t.Error("a value is listed that is nowhere")
 	}
 	reopened(t, st, r)
+}
+
+// A removal that cannot name all that is left makes no other spare.
+func TestRemovalsWithoutAList(t *testing.T) {
+	var s state
+	seq := uint64(0)
+	apply := func(e *event) (spares int) {
+		seq++
+		return len(s.apply(e, journal.Place{Seq: seq}, 1))
+	}
+	apply(&event{Kind: opened})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		apply(&event{Kind: put, Value: &Value{Name: name, Version: 1}})
+	}
+	for _, step := range []struct {
+		name   string
+		left   []uint64
+		spares int // its value, and the removals before it
+	}{{"a", nil, 1}, {"b", nil, 1}, {"c", s.left("c"), 3}, {"d", s.left("d"), 2}} {
+		if step.left != nil {
+			step.left = s.left(step.name)
+		}
+		if got := apply(&event{Kind: removed, Name: step.name, Left: step.left}); got != step.spares {
+			t.Errorf("the removal of %s makes %d entries spare, want %d", step.name, got, step.spares)
+		}
+	}
 }

@@ -132,7 +132,7 @@ func (s *Session) Remove(ctx context.Context, name string) error {
 		if st.values[name].current() == nil {
 			return nil, nil, st.unknown(name)
 		}
-		return &event{Kind: removed, Name: name}, nil, nil
+		return &event{Kind: removed, Name: name, Left: st.left(name)}, nil, nil
 	})
 	return err
 }

@@ -271,3 +271,28 @@ func wipe(url string) error {
 }
 
 func tempDir() (string, error) { return os.MkdirTemp("", "storetest") }
+
+// Logs are the names of all that a server keeps.
+func (s *Server) Logs(t testing.TB) []string {
+	t.Helper()
+	nc, err := nats.Connect(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var all []string
+	list := js.StreamNames(ctx)
+	for name := range list.Name() {
+		all = append(all, name)
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

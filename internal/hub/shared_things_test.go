@@ -1,0 +1,227 @@
+package hub_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/incident"
+	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/policy"
+)
+
+// things are all rows of the table.
+var things = sync.OnceValue(func() []*thing {
+	const moves, never = "it moves onto the journal in a part of its own", "nobody can change it"
+	return []*thing{
+		aValue("value", []string{"session"}, 10),
+		aValue("value over the size of an entry", []string{"session", "blob"}, 600_000),
+		aSession(), aSwitch(), aConnection(), aConversation(), aLongTask(), aRun(), aDecision(never),
+		{name: "uploaded file", keeps: []string{"file", "fileblob"}, waits: "a hub knows the files that it was given, and those that were there when it began"},
+		{name: "published plan", keeps: []string{"bucket_plans"}, waits: moves,
+			make: publish("first"), change: publish("second"),
+			look:   func(c apiClient, key string) string { return missingIs(c, "/api/v1/plans/"+key, whole) },
+			remove: func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/v1/plans/"+key, "") }},
+		{name: "accepted definition", keeps: []string{"bucket_pins"}, waits: moves},
+		{name: "kept catalogue", keeps: []string{"bucket_lists"}, waits: moves},
+		{name: "error that was met", keeps: []string{"errors"}, waits: moves,
+			make: func(c apiClient, key string) { c.tool("context_get?session="+key, `{"name":"nothing"}`) },
+			look: func(c apiClient, key string) string {
+				list := hubtest.Decode[errorPage](c.ok(http.MethodGet, "/api/v1/errors?tool=context_get", ""))
+				if i := slices.IndexFunc(list.Last, func(e incident.Error) bool { return e.Context["session"] == key }); i >= 0 {
+					return list.Last[i].ID
+				}
+				return ""
+			},
+			without: map[string]string{cellChanged: never, cellDeleted: "it goes when there are too many"}},
+		{name: "token", waits: moves + "; until then it is a file in the data folder"},
+		{name: "sign-in of a browser", waits: moves + "; until then it is a file in the data folder"},
+		{name: "registered agent", waits: moves + "; until then it is in the memory of the hub that was asked"},
+		{name: "module switched for all", waits: "it is in the memory of the hub that was asked"},
+	}
+})
+
+// aValue is a value of a Session of its own.
+func aValue(name string, keeps []string, size int) *thing {
+	at := func(key string) string { return fmt.Sprintf("value%d-%s", size, key) }
+	put := func(letter string) func(apiClient, string) {
+		return func(c apiClient, key string) { c.put(at(key), "v", hubtest.Quote(strings.Repeat(letter, size))) }
+	}
+	return &thing{name: name, keeps: keeps, make: put("a"), change: put("b"),
+		look: func(c apiClient, key string) string {
+			return missingIs(c, "/api/v1/sessions/"+at(key)+"/values/v", func(body []byte) string {
+				text := hubtest.Decode[string](body)
+				return fmt.Sprintf("%.1s, %d times", text, strings.Count(text, text[:1]))
+			})
+		},
+		remove: func(c apiClient, key string) {
+			c.ok(http.MethodDelete, "/api/v1/sessions/"+at(key)+"/values/v", "")
+		}}
+}
+
+// aSession is a whole Session.
+func aSession() *thing {
+	return &thing{name: "session", keeps: []string{"session"},
+		make: func(c apiClient, key string) { c.put("session-"+key, "v", "1") },
+		look: func(c apiClient, key string) string {
+			return missingIs(c, "/api/v1/sessions/session-"+key, func(body []byte) string {
+				return fmt.Sprint(hubtest.Decode[struct{ Session struct{ Values int } }](body).Session.Values, " values")
+			})
+		},
+		change: func(c apiClient, key string) { c.put("session-"+key, "w", "2") },
+		remove: removeSession("session-"),
+	}
+}
+
+func removeSession(before string) func(c apiClient, key string) {
+	return func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/v1/sessions/"+before+key, "") }
+}
+
+// aSwitch is what a Session says of a module.
+func aSwitch() *thing {
+	say := func(on bool) func(c apiClient, key string) {
+		return func(c apiClient, key string) {
+			c.ok(http.MethodPut, "/api/v1/modules/up?session=switch-"+key, fmt.Sprintf(`{"on":%v}`, on))
+		}
+	}
+	return &thing{name: "module switched in a session", keeps: []string{"session"}, make: say(false), change: say(true),
+		look: func(c apiClient, key string) string {
+			m := c.modules("?session=switch-" + key)["up"]
+			if !m.Session {
+				return ""
+			}
+			return fmt.Sprintf("on: %v", m.On)
+		},
+		remove: removeSession("switch-"),
+	}
+}
+
+// aConnection is a legacy client's, which keeps something.
+func aConnection() *thing {
+	ids := map[string]string{}
+	return &thing{name: "connection of a legacy client", keeps: []string{"session"},
+		make: func(c apiClient, key string) {
+			client := c.hub.Client(c.t, hubtest.ClientOptions{Era: hubtest.Legacy})
+			client.Tool("context_add", `{"name":"v","data":1}`)
+			ids[key] = client.Session
+		},
+		look: func(c apiClient, key string) string {
+			client := c.hub.Client(c.t, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true})
+			client.Session = ids[key]
+			if m := client.Tool("context_get", `{"name":"v"}`); !strings.Contains(m.Text(), `"success":true`) {
+				return ""
+			}
+			return "open"
+		},
+		without: map[string]string{
+			cellChanged: "there is nothing to change about it; what it keeps are values",
+			cellDeleted: "a hub that has taken it up keeps it in memory until it is idle, though the client has ended it at another",
+		}}
+}
+
+// aConversation has one turn, and another from the other hub.
+func aConversation() *thing {
+	say := func(c apiClient, key string) {
+		c.ok(http.MethodPost, "/api/chat", `{"sessionId":"talk-`+key+`","text":"echo hello"}`)
+	}
+	return &thing{name: "conversation", keeps: []string{"chat", "chatblob"}, change: say,
+		make: func(c apiClient, key string) {
+			say(c, key)
+			c.put("talk-"+key, "v", "1") // or there is no session to remove
+		},
+		look: func(c apiClient, key string) string {
+			list := hubtest.Decode[struct{ Conversations []chat.Brief }](c.ok(http.MethodGet, "/api/chat", ""))
+			if !slices.ContainsFunc(list.Conversations, func(b chat.Brief) bool { return b.Session == "talk-"+key }) {
+				return ""
+			}
+			_, body := c.hub.Get("/api/chat/talk-" + key)
+			return fmt.Sprint(strings.Count(string(body), "hello"), " times")
+		},
+		remove: removeSession("talk-")}
+}
+
+// aLongTask is one that would go on for an hour, and is cancelled.
+func aLongTask() *thing {
+	ids := map[string]string{}
+	return &thing{name: "task", keeps: []string{"task", "taskblob"},
+		make: func(c apiClient, key string) {
+			status, e := c.tool("task_start?session=task-"+key, `{"tool":"up__slow"}`)
+			if ids[key] = hubtest.Decode[struct{ Task string }](e.Data).Task; ids[key] == "" {
+				c.t.Fatalf("task_start: %d %s", status, e.Error)
+			}
+		},
+		look: func(c apiClient, key string) string {
+			return missingIs(c, "/api/v1/tasks/"+ids[key], func(body []byte) string {
+				return hubtest.Decode[struct{ Task struct{ Status string } }](body).Task.Status
+			})
+		},
+		change:  func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/v1/tasks/"+ids[key], "") },
+		without: map[string]string{cellDeleted: "it goes by itself when its time is over"}}
+}
+
+// aRun is one that is paused, and moved on.
+func aRun() *thing {
+	ids := map[string]string{}
+	return &thing{name: "run of a plan", keeps: []string{"plan", "planblob"},
+		make: func(c apiClient, key string) {
+			c.put("run-"+key, "v", "1") // or there is no session to remove
+			page := c.run(http.MethodPost, "?wait=30s", `{"session":"run-`+key+`","plan":`+apiPlan+`,"breakpoints":["two"]}`)
+			if ids[key] = page.Run.ID; page.Run.Status != plan.Paused {
+				c.t.Fatalf("begun: %+v", page.Run)
+			}
+		},
+		look: func(c apiClient, key string) string {
+			return missingIs(c, "/api/v1/runs/"+ids[key], func(body []byte) string {
+				return string(hubtest.Decode[runPage](body).Run.Status)
+			})
+		},
+		change: func(c apiClient, key string) {
+			c.run(http.MethodPost, "/"+ids[key]+"/continue?wait=30s", "")
+			await.Until(c.t, "it is over", func() bool { return c.run(http.MethodGet, "/"+ids[key], "").Run.Status.Over() })
+		},
+		remove: removeSession("run-")}
+}
+
+// aDecision is what somebody said of a tool in a Session.
+func aDecision(never string) *thing {
+	remembered := func(c apiClient, key string) (policy.Remembered, bool) {
+		list := hubtest.Decode[struct{ Remembered []policy.Remembered }](c.ok(http.MethodGet, "/api/v1/approvals/remembered", "")).Remembered
+		if i := slices.IndexFunc(list, func(r policy.Remembered) bool { return r.Session == "asked-"+key }); i >= 0 {
+			return list[i], true
+		}
+		return policy.Remembered{}, false
+	}
+	return &thing{name: "remembered decision", keeps: []string{"bucket_policy"},
+		make: func(c apiClient, key string) {
+			defer attend(c.t, c.hub, c.token)()
+			x := c.hub.Client(c.t, hubtest.ClientOptions{Header: http.Header{"Stoa-Session": {"asked-" + key}}}).Go("tools/call", hubtest.ToolParams("up__write", `{}`))
+			c.decide(c.asked().ID, `{"decision":"approve","remember":"session"}`)
+			if m := x.Response(); m.Error != nil {
+				c.t.Fatalf("%s", m.Raw)
+			}
+		},
+		look: func(c apiClient, key string) string {
+			r, ok := remembered(c, key)
+			if !ok {
+				return ""
+			}
+			return fmt.Sprintf("%s: %v", r.Ref, r.Approve)
+		},
+		remove: func(c apiClient, key string) {
+			r, _ := remembered(c, key)
+			c.ok(http.MethodDelete, "/api/v1/approvals/remembered/"+url.PathEscape(r.ID), "")
+		},
+		without: map[string]string{cellChanged: never + ": it is taken back, and somebody is asked anew"}}
+}
+
+func publish(title string) func(apiClient, string) {
+	return func(c apiClient, key string) {
+		c.ok(http.MethodPut, "/api/v1/plans/"+key, `{"title":"`+title+`","steps":[{"id":"a","tool":"up__echo"}]}`)
+	}
+}
