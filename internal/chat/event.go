@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
@@ -36,6 +37,14 @@ const (
 	TurnEnded           Type = "turn.ended"           // End
 	AbortAsked          Type = "abort"                // somebody at another hub wants the turn to end, or one call of it: Call, with its ID
 )
+
+// types are those that this release knows.
+var types = []Type{
+	InputAdded, InputDropped, TurnStarted, TextPart, ReasoningPart, CallMade, AnswerDone, ApprovalAsked, ApprovalDecided, ElicitationAsked,
+	ElicitationAnswered, CallStarted, CallProgress, CallDone, ModelRetry, Noted, ContextUsed, Compacted, TurnEnded, AbortAsked,
+}
+
+func (t Type) known() bool { return slices.Contains(types, t) }
 
 // Event is one thing that happened in a conversation. Seq counts from 1 in each
 // conversation, without a gap.

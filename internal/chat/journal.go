@@ -162,6 +162,9 @@ func (s summary) apply(ev *entry, at journal.Place) (summary, []journal.Spare, e
 	if at.Blob != "" {
 		s.blobs = append(slices.Clip(s.blobs), at.Blob)
 	}
+	if !ev.kind.known() {
+		return s, nil, &journal.Unknown{Type: string(ev.kind)}
+	}
 	return s, nil, nil
 }
 
@@ -192,6 +195,9 @@ func openShelf(ctx context.Context, st *store.Store) (shelf, error) {
 func (b *book) whole(ctx context.Context, x *entity, en *entry, at journal.Place) (*Event, error) {
 	if en.event != nil {
 		return en.event, nil
+	}
+	if !en.kind.known() { // a later release wrote it, and knows what it says
+		return &Event{Seq: en.seq, Time: en.time, Type: en.kind}, nil
 	}
 	data := en.raw
 	if at.Blob != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/console"
+	"github.com/stoahub/stoa/internal/folder"
 	"github.com/stoahub/stoa/internal/hub"
 )
 
@@ -213,6 +214,9 @@ func (f *files) signIns() (*auth.SignIns, error) {
 	cfg, _, err := f.load(nil)
 	if err != nil {
 		return nil, err
+	}
+	if err := folder.Check(cfg.Data); err != nil {
+		return nil, failed(exitFailed, "", "open the sign-ins: %w", err)
 	}
 	return auth.OpenSignIns(hub.SignInsFile(cfg.Data), "", nil)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/folder"
 	"github.com/stoahub/stoa/internal/hub"
 )
 
@@ -26,6 +27,9 @@ func (f *files) tokens() (*auth.Tokens, error) {
 		return nil, err
 	}
 	path := hub.TokensFile(cfg.Data, cfg.Auth.TokensFile)
+	if err := folder.Check(cfg.Data); err != nil {
+		return nil, failed(exitFailed, "", "open the tokens: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, failed(exitFailed, "Choose another data folder with --data.", "open the tokens: %w", err)
 	}

@@ -18,11 +18,10 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/folder"
 	"github.com/stoahub/stoa/internal/owned"
+	"github.com/stoahub/stoa/internal/store"
 )
-
-// schemaVersion is that of the data folder.
-const schemaVersion = "1"
 
 // dataDir is the hub's folder: its lock, its secrets and where it can be found.
 type dataDir struct {
@@ -34,7 +33,8 @@ type dataDir struct {
 	key     string // signs requestState
 	hub     string // the id of the hub
 
-	tightened bool // other users could write to it, until now
+	tightened bool             // other users could write to it, until now
+	upgraded  *folder.Upgraded // nil if it was of this program's version
 
 	mu     sync.Mutex // guards hub.json
 	closed bool
@@ -63,6 +63,10 @@ func (r *Running) Scheme() string {
 var ErrLocked = errors.New("another hub uses this data folder")
 
 func openData(path string) (*dataDir, error) {
+	// Before anything is made or changed: see folder.Check.
+	if err := errors.Join(folder.Check(path), store.CheckFolder(StoreDir(path))); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w (choose another with --data)", err)
 	}
@@ -95,17 +99,9 @@ func locked(path string) error {
 }
 
 func (d *dataDir) prepare() error {
-	version := filepath.Join(d.path, "VERSION")
-	b, err := os.ReadFile(version)
-	switch {
-	case os.IsNotExist(err):
-		if err := os.WriteFile(version, []byte(schemaVersion+"\n"), 0o600); err != nil {
-			return fmt.Errorf("write the data folder's version: %w", err)
-		}
-	case err != nil:
-		return fmt.Errorf("read the data folder's version: %w", err)
-	case strings.TrimSpace(string(b)) != schemaVersion:
-		return fmt.Errorf("data folder %s has version %q, this program knows %q: use the program that made it, or another folder", d.path, strings.TrimSpace(string(b)), schemaVersion)
+	var err error
+	if d.upgraded, err = folder.Upgrade(d.path); err != nil {
+		return err
 	}
 	if d.key, err = secretFile(filepath.Join(d.path, "key")); err != nil {
 		return err

@@ -26,7 +26,8 @@
 //     entry that needs it.
 //   - Changes of one entity are told in their order, each once.
 //   - An entry that cannot be read or cannot follow is told to the log of the
-//     program, and skipped: the rest of the entity is worth having.
+//     program, and skipped: the rest of the entity is worth having. So is one of a
+//     type that this release does not know, of which the log is told once.
 //
 // # What it does not do
 //

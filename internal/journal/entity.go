@@ -436,7 +436,7 @@ func (x *Entity[S, E]) apply(entry Entry) {
 		x.above()
 		x.mu.Unlock()
 		x.release(nil)
-		x.j.o.Logger.Error("an entry cannot be used and is skipped", "journal", x.j.kind.Subjects, "entity", x.key, "seq", entry.Seq, "err", err)
+		x.j.skipped(x.key, entry.Seq, err)
 	}
 }
 
@@ -469,7 +469,9 @@ func (x *Entity[S, E]) check(e *E, at Place) error {
 // take makes an event count that is in the log. Called with write held.
 func (x *Entity[S, E]) take(e *E, at Place) error {
 	next, spares, err := x.next(e, at)
-	if err != nil {
+	if _, ok := errors.AsType[*Unknown](err); ok {
+		x.j.skipped(x.key, at.Seq, err)
+	} else if err != nil {
 		return err
 	}
 	x.mu.Lock()

@@ -35,6 +35,8 @@ type Journal[S, E any] struct {
 	spares spares
 	touch  touch
 
+	unknown unknown
+
 	before, after string // of the key in a subject
 
 	asking sync.Mutex // held while the log is asked what is new: see Current

@@ -19,10 +19,12 @@ type Kind[S, E any] struct {
 	// has an ID.
 	Encode func(e *E, data []byte, blob string) ([]byte, error)
 	// Decode takes an entry apart. data may be a part of it. A nil event says that
-	// the entity was removed.
+	// the entity was removed. An entry of a type that is not known is an *Unknown,
+	// or an event that is one to Apply.
 	Decode func(entry []byte) (e *E, data []byte, blob string, err error)
 	// Apply says what is known after an event, and which entries are needed no
-	// longer. It refuses what cannot follow.
+	// longer. It refuses what cannot follow. For an event of a type that is not known
+	// it returns the state that follows, and an *Unknown.
 	Apply func(s S, e *E, at Place) (S, []Spare, error)
 	// Check says why an event cannot follow, for a kind whose states are large:
 	// its Apply may change the state that it is given, and is called once for an

@@ -25,7 +25,8 @@ type ValuesOptions[V any] struct {
 	// Subjects are those of the keys, with * or > for the key.
 	Subjects string
 	// Decode returns what memory keeps of the data of a value. If it fails, the
-	// value stays in the log, and those who ask for it are told why.
+	// value stays in the log, and those who ask for it are told why. A value that
+	// only a later release can read is an *Unknown.
 	Decode func(data []byte) (V, error)
 	// Expired reports whether a value has ended by itself: then it is not there,
 	// and is removed before long. Optional.
@@ -60,10 +61,14 @@ func OpenValues[V any](ctx context.Context, log Log, o ValuesOptions[V]) (*Value
 		Apply: func(old Value[V], data *[]byte, at Place) (Value[V], []Spare, error) {
 			next := Value[V]{Rev: at.Seq}
 			next.V, next.err = o.Decode(*data)
-			if old.Rev == 0 {
-				return next, nil, nil
+			var spares []Spare
+			if old.Rev != 0 {
+				spares = []Spare{{Seq: old.Rev}}
 			}
-			return next, []Spare{{Seq: old.Rev}}, nil
+			if later, ok := errors.AsType[*Unknown](next.err); ok {
+				return next, spares, later
+			}
+			return next, spares, nil
 		},
 	}
 	if o.Changed != nil {
@@ -158,6 +163,23 @@ func (v *Values[V]) All() iter.Seq2[string, Value[V]] {
 		v.j.Each(func(x *Entity[Value[V], []byte]) { all = append(all, x) })
 		for _, x := range all {
 			if s, err := v.of(x.Key(), x.State()); err == nil && !yield(x.Key(), s) {
+				return
+			}
+		}
+	}
+}
+
+// Unread are the keys of values that are there and cannot be read, in no order.
+func (v *Values[V]) Unread() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var all []string
+		v.j.Each(func(x *Entity[Value[V], []byte]) {
+			if s := x.State(); s.err != nil {
+				all = append(all, x.Key())
+			}
+		})
+		for _, key := range all {
+			if !yield(key) {
 				return
 			}
 		}

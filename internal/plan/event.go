@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
@@ -77,6 +78,9 @@ var eventTypes = []EventType{
 	RunCreated, RunTaken, StepOpened, StepSkipped, CallAsked, CallDecided, CallStarted, CallDone, CallFailed, CallUnknown,
 	StepKept, StepPinned, StepAgain, RunBreaks, RunPaused, RunContinue, RunStopping, RunSteered, RunEnded,
 }
+
+// known reports whether this version knows what an event says.
+func (e *Event) known() bool { return slices.Contains(eventTypes, e.Type) }
 
 // CallKind tells the calls of a step apart.
 type CallKind string

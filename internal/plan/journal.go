@@ -65,7 +65,8 @@ func (r *Runs) kind() journal.Kind[*State, Event] {
 		Encode:   encode,
 		Decode: func(entry []byte) (*Event, []byte, string, error) {
 			e := &Event{}
-			if err := json.Unmarshal(entry, e); err != nil {
+			// Of an event that is not known it is read what can be.
+			if err := json.Unmarshal(entry, e); err != nil && (e.Type == "" || e.known()) {
 				e = &Event{flaw: err} // the run cannot go on without knowing what happened
 			}
 			return e, nil, "", nil
@@ -83,8 +84,11 @@ func (r *Runs) kind() journal.Kind[*State, Event] {
 			if s.flaw = e.flaw; s.flaw == nil {
 				s.flaw = s.Apply(*e)
 			}
-			if s.flaw != nil {
+			switch {
+			case s.flaw != nil:
 				s.flawed = at.Seq
+			case !e.known():
+				return s, nil, &journal.Unknown{Type: string(e.Type)}
 			}
 			return s, nil, nil
 		},

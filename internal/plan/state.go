@@ -80,7 +80,7 @@ func (s *State) Apply(e Event) error {
 		return fmt.Errorf("the journal of the run cannot be used: %w", s.flaw)
 	case e.N != s.N+1:
 		return fmt.Errorf("event %d cannot follow event %d", e.N, s.N)
-	case !slices.Contains(eventTypes, e.Type) && s.N > 0: // of a later version
+	case !e.known() && s.N > 0: // of a later version
 	case (e.Type == RunCreated) != (s.N == 0):
 		err = errors.New("a run is created once, first")
 	case s.Status.Over() && e.Type != StepKept && e.Type != RunTaken:

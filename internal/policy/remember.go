@@ -1,12 +1,14 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,7 +106,7 @@ type memory = journal.Values[Remembered]
 func (d *Desk) openMemory(ctx context.Context, st *store.Store) (err error) {
 	d.kept, err = store.Values(ctx, st, store.BucketOptions{Name: "policy"}, journal.ValuesOptions[Remembered]{
 		Options: journal.Options{Logger: d.opts.Logger},
-		Decode:  func(data []byte) (r Remembered, err error) { return r, json.Unmarshal(data, &r) },
+		Decode:  decodeRemembered,
 		Expired: func(r Remembered, now time.Time) bool { return !r.Expires.IsZero() && !now.Before(r.Expires) },
 		Changed: d.spread,
 	})
@@ -114,13 +116,32 @@ func (d *Desk) openMemory(ctx context.Context, st *store.Store) (err error) {
 	return nil
 }
 
+// decodeRemembered reads what was remembered. What a later release has written,
+// with more to it than is known here, may be meant more narrowly than it would be
+// understood: it does not count, so that a person is asked.
+func decodeRemembered(data []byte) (r Remembered, err error) {
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	switch err = strict.Decode(&r); {
+	case err != nil && !json.Valid(data):
+		return Remembered{}, fmt.Errorf("what is remembered of an approval cannot be read: %w", err)
+	case err != nil || !slices.Contains(kinds, r.Kind) || !slices.Contains(scopes, r.Scope):
+		return Remembered{}, &journal.Unknown{Type: fmt.Sprintf("approval of kind %.20q and scope %.20q", r.Kind, r.Scope)}
+	}
+	return r, nil
+}
+
+// kinds are those of approvals.
+var kinds = []string{KindTool, KindSampling}
+
 func (r *Remembered) key() string { return ownerKey(r.Principal) + "." + r.ID }
 
 // lookUp returns what was decided about the same as r, here or at another hub,
 // or nil.
 func (d *Desk) lookUp(ctx context.Context, r Remembered) (*Remembered, error) {
 	got, err := d.kept.Latest(ctx, r.key())
-	if errors.Is(err, store.ErrNotFound) || err == nil && !got.V.about(&r) {
+	_, later := errors.AsType[*journal.Unknown](err)
+	if later || errors.Is(err, store.ErrNotFound) || err == nil && !got.V.about(&r) {
 		return nil, nil
 	}
 	if err != nil {

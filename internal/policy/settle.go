@@ -157,9 +157,19 @@ func (d *Desk) Remembered(ctx context.Context, principal string) ([]Remembered, 
 }
 
 // Forget ends a remembered decision of a principal ("" means anybody's), or
-// all of them if id is empty. It returns those that it ended.
+// all of them if id is empty, also those that cannot be read here. It returns
+// those that it ended and could be read.
 func (d *Desk) Forget(ctx context.Context, principal, id string) ([]Remembered, error) {
-	return d.forget(ctx, principal, func(r *Remembered) bool { return id == "" || r.ID == id })
+	gone, err := d.forget(ctx, principal, func(r *Remembered) bool { return id == "" || r.ID == id })
+	if err != nil || id != "" {
+		return gone, err
+	}
+	for key := range d.kept.Unread() {
+		if principal == "" || strings.HasPrefix(key, ownerKey(principal)+".") {
+			err = errors.Join(err, d.kept.Remove(ctx, key))
+		}
+	}
+	return gone, err
 }
 
 // ForgetFor is Forget for somebody who asks for it. Who may approve has said no;

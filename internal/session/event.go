@@ -47,6 +47,15 @@ type event struct {
 	listed bool // found when it is applied: a name came or went
 }
 
+// known reports whether this release knows what an event says.
+func (e *event) known() bool {
+	switch e.Kind {
+	case opened, put, removed, touched, switched, ended:
+		return true
+	}
+	return false
+}
+
 func (e *event) encode(data []byte) ([]byte, error) {
 	head, err := json.Marshal(e)
 	if err != nil {
@@ -59,7 +68,8 @@ func (e *event) encode(data []byte) ([]byte, error) {
 func decode(entry []byte) (e *event, data []byte, err error) {
 	head, data, _ := bytes.Cut(entry, []byte{'\n'})
 	e = &event{}
-	if err := json.Unmarshal(head, e); err != nil {
+	// Of an event that is not known it is read what can be.
+	if err := json.Unmarshal(head, e); err != nil && (e.Kind == "" || e.known()) {
 		return nil, nil, fmt.Errorf("a session's event cannot be read: %w", err)
 	}
 	if e.Kind == put && e.Value == nil {
@@ -110,6 +120,7 @@ type state struct {
 	bytes   int       // of all versions kept
 	values  map[string]*item
 	modules map[string]toggle
+	foreign []string // blobs of events that this release does not know
 
 	// The entry that told last of a use; 0 if none did. The next one makes it spare.
 	touch uint64
@@ -174,6 +185,10 @@ func (s *state) apply(e *event, at journal.Place, history int) (spares []journal
 		}
 		spares = replaced(spares, s.modules[e.Name].seq)
 		s.modules[e.Name] = toggle{e.On, at.Seq}
+	default:
+		if at.Blob != "" {
+			s.foreign = append(s.foreign, at.Blob)
+		}
 	}
 	if e.Time.After(s.active) {
 		s.active = e.Time

@@ -76,6 +76,9 @@ func (r *Registry) apply(s *Session, e *event, at journal.Place) (*Session, []jo
 	for _, sp := range spares {
 		r.cache.forget(place{s.id, sp.Seq})
 	}
+	if !e.known() {
+		return s, spares, &journal.Unknown{Type: e.Kind}
+	}
 	return s, spares, nil
 }
 
@@ -135,6 +138,7 @@ func (s *Session) clear() bool {
 }
 
 func (s *state) blobs() (all []string) {
+	all = append(all, s.foreign...)
 	for _, it := range s.values {
 		for _, v := range it.versions {
 			if v.blob != "" {

@@ -21,6 +21,9 @@ var markerLife = time.Minute
 // for less.
 const overLife = time.Second
 
+// bucketPrefix is how the names of buckets' streams begin.
+const bucketPrefix = "bucket_"
+
 // BucketOptions describe a bucket.
 type BucketOptions struct {
 	Name string
@@ -51,7 +54,7 @@ func (s *Store) Bucket(ctx context.Context, o BucketOptions) (*Bucket, error) {
 	if o.TTL != 0 && o.TTL < time.Second {
 		return nil, fmt.Errorf("bucket %s: the engine counts in seconds: a value cannot live for %v", o.Name, o.TTL)
 	}
-	name := "bucket_" + o.Name
+	name := bucketPrefix + o.Name
 	remember := rememberIDs
 	if o.TTL > 0 {
 		remember = min(remember, o.TTL)

@@ -13,8 +13,13 @@ import (
 	"syscall"
 )
 
-// schemaVersion is that of the folder: the engine's files and our use of them.
-const schemaVersion = 1
+// schemaVersion is that of a folder, and of what hubs keep on a server that they
+// share: the engine's files and our use of them.
+//
+//   - 1: the first releases.
+//   - 2: removals are entries of their own, and buckets hold nothing that was
+//     replaced.
+const schemaVersion = 2
 
 // ErrLocked means that another process uses the folder.
 var ErrLocked = errors.New("another process uses this folder")
@@ -58,15 +63,30 @@ func lockedBy(dir string, lock *os.File) error {
 	return fmt.Errorf("store %s: %w (stop it, or use another folder)", dir, ErrLocked)
 }
 
-// prepare makes the folder ours: writable, of a version we know, and checked.
+// prepare makes the folder ours: of a version we know, writable, and checked.
 func (f *folder) prepare() error {
+	v, err := folderVersion(f.dir)
+	if err != nil {
+		return err
+	}
 	if err := f.note(); err != nil {
 		return fmt.Errorf("write to the store's folder %s: %w (free some space, or let us write there)", f.dir, err)
 	}
-	if err := f.version(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
-	return f.check()
+	if v == schemaVersion {
+		return nil
+	}
+	if v == 1 {
+		if err := f.settle(); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(filepath.Join(f.dir, versionFile), []byte(strconv.Itoa(schemaVersion)+"\n")); err != nil {
+		return fmt.Errorf("write the store's version: %w", err)
+	}
+	return nil
 }
 
 // note writes our process id into the lock, which also shows that we can
@@ -79,27 +99,37 @@ func (f *folder) note() error {
 	return err
 }
 
-func (f *folder) version() error {
-	name := filepath.Join(f.dir, "VERSION")
+const versionFile = "VERSION"
+
+// CheckFolder returns why the store in a folder cannot be used by this program,
+// as far as its version says. It changes nothing.
+func CheckFolder(dir string) error {
+	_, err := folderVersion(dir)
+	return err
+}
+
+// folderVersion returns the version of a folder; 0 means that it is new.
+func folderVersion(dir string) (int, error) {
+	name := filepath.Join(dir, versionFile)
 	b, err := os.ReadFile(name)
 	if os.IsNotExist(err) {
-		if err := writeFile(name, []byte(strconv.Itoa(schemaVersion)+"\n")); err != nil {
-			return fmt.Errorf("write the store's version: %w", err)
+		if _, err := os.Stat(filepath.Join(dir, streamsDir)); err == nil {
+			return 1, nil // somebody has removed the file, or not copied it
 		}
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the store's version: %w", err)
+		return 0, fmt.Errorf("read the store's version: %w", err)
 	}
 	text := strings.TrimSpace(string(b))
 	v, err := strconv.Atoi(text)
 	switch {
 	case err != nil || v < 1:
-		return fmt.Errorf("store %s: %s is damaged: it says %q; if this program made the folder, write %d into it", f.dir, name, text, schemaVersion)
+		return 0, fmt.Errorf("store %s: %s is damaged: it says %.40q; if this program made the folder, write %d into it", dir, name, text, schemaVersion)
 	case v > schemaVersion:
-		return fmt.Errorf("store %s has version %d, this program knows %d: use the newer program that wrote it, or another folder", f.dir, v, schemaVersion)
+		return 0, fmt.Errorf("store %s has version %d, this program knows versions up to %d: use the release that wrote it or a later one, or another folder; nothing was changed", dir, v, schemaVersion)
 	}
-	return nil
+	return v, nil
 }
 
 func (f *folder) close() { f.lock.Close() }

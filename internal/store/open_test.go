@@ -3,9 +3,12 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,19 +138,182 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "VERSION")
-	for text, want := range map[string]string{"2\n": "use the newer program", "x": "damaged", "0": "damaged"} {
+	for text, want := range map[string]string{"3\n": "version 3, this program knows versions up to 2: use the release that wrote it", "x": "damaged", "0": "damaged"} {
 		if b, err := os.ReadFile(name); err != nil || len(b) == 0 {
 			t.Fatal(string(b), err)
 		}
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		before := contents(t, dir)
 		if _, err := store.Open(context.Background(), store.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%q: %v", text, err)
 		}
-		if b, err := os.ReadFile(name); err != nil || string(b) != text {
-			t.Errorf("it was changed to %q, %v", b, err)
+		if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+			t.Errorf("%q: the folder was changed: %s", text, diff)
 		}
+	}
+}
+
+// contents are the files of a folder, with when each was written.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || d.IsDir() {
+			all[path] = fmt.Sprint(info.Mode(), info.ModTime())
+			return err
+		}
+		b, err := os.ReadFile(path)
+		all[path] = fmt.Sprint(info.Mode(), info.ModTime(), string(b))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// What hubs share on a server has a version, which the first of them writes. One
+// of the future is left as it is.
+func TestSharedVersion(t *testing.T) {
+	srv := storetest.StartServer(t)
+	ctx := ctxFor(t, time.Minute)
+	open := func() (*store.Store, error) { return store.Open(ctx, store.Options{URL: srv.URL}) }
+	var both [2]*store.Store
+	var wg sync.WaitGroup
+	for i := range both {
+		wg.Go(func() {
+			s, err := open()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			both[i] = s
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	b := bucket(t, both[0], store.BucketOptions{Name: "version"})
+	v, err := b.Get(ctx, "store")
+	if err != nil || string(v.Data) != "2" {
+		t.Fatalf("the version is %q, %v", v.Data, err)
+	}
+	if again, err := open(); err != nil {
+		t.Error(err)
+	} else {
+		again.Close()
+	}
+	both[1].Close()
+	for text, want := range map[string]string{"3": "version 3, this program knows versions up to 2", "later": "which is none"} {
+		if _, err := b.Put(ctx, "store", []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+		before, err := b.Usage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := open(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", text, err)
+			if s != nil {
+				s.Close()
+			}
+		}
+		if after, err := b.Usage(ctx); err != nil || after != before {
+			t.Errorf("%q: it was changed: %+v, %v", text, after, err)
+		}
+	}
+	if _, err := b.Put(ctx, "store", []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if v, err := b.Get(ctx, "store"); err != nil || string(v.Data) != "2" {
+		t.Errorf("the version is %q, %v", v.Data, err)
+	}
+	both[0].Close()
+}
+
+// A folder of version 1 may hold values that the engine has removed and not
+// written down: with the step to version 2 they leave the disk, and nothing else
+// does.
+func TestReplacedValuesLeaveAnOldFolder(t *testing.T) {
+	dir := t.TempDir()
+	ctx := ctxFor(t, time.Minute)
+	s, err := store.Open(ctx, store.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bucket(t, s, store.BucketOptions{Name: "b"})
+	l := openLog(t, s, store.LogOptions{Name: "evt", Subjects: []string{"evt.>"}})
+	for i := range 20 {
+		for _, text := range []string{"first", "second"} {
+			if _, err := b.Put(ctx, fmt.Sprintf("k%d", i), []byte(text+" value"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%2 == 0 {
+			if err := b.Delete(ctx, fmt.Sprintf("k%d", i), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.AppendAny(ctx, "evt.a", fmt.Appendf(nil, "event %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last, err := b.Usage(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"at once", "after a crash", "as a new folder"} {
+		if when == "after a crash" {
+			dropSummaries(t, dir)
+		}
+		if s, err = store.Open(ctx, store.Options{Dir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if d := s.Damage(); len(d) > 0 {
+			t.Errorf("%s: %v", when, d)
+		}
+		b := bucket(t, s, store.BucketOptions{Name: "b"})
+		for i := range 20 {
+			v, err := b.Get(ctx, fmt.Sprintf("k%d", i))
+			if i%2 == 0 && !errors.Is(err, store.ErrNotFound) || i%2 == 1 && string(v.Data) != "second value" {
+				t.Errorf("%s: k%d is %q, %v", when, i, v.Data, err)
+			}
+		}
+		if _, data := entries(t, openLog(t, s, store.LogOptions{Name: "evt", Subjects: []string{"evt.>"}}), "", 0); len(data) != 20 || data[19] != "event 19" {
+			t.Errorf("%s: of the log there is %q", when, data)
+		}
+		if now, err := b.Usage(ctx); err != nil || now.Last < last.Last {
+			t.Errorf("%s: the last sequence was %d and is %d, %v", when, last.Last, now.Last, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for path, text := range contents(t, dir) {
+			if strings.Contains(path, "bucket_b") && strings.Contains(text, "first value") {
+				t.Errorf("%s: %s still holds what was replaced", when, path)
+			}
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "VERSION")); err != nil || string(b) != "2\n" {
+		t.Errorf("the version is %q, %v", b, err)
 	}
 }
 

@@ -106,6 +106,10 @@ func (s *Store) dial(ctx context.Context) error {
 		return err
 	}
 	s.engine.Store(e)
+	if err := s.agree(ctx); err != nil {
+		e.close()
+		return err
+	}
 	return nil
 }
 

@@ -104,8 +104,12 @@ type State struct {
 var errFinal = errors.New("the task has ended")
 
 // Apply returns what the Task is after an event whose data is there. It changes
-// nothing, and refuses what cannot follow.
+// nothing, and refuses what cannot follow. An event that is not known is a
+// *journal.Unknown, and can follow anything.
 func (s State) Apply(e *Event, at journal.Place) (State, error) {
+	if !e.known() {
+		return s.holding(at), &journal.Unknown{Type: e.Kind}
+	}
 	if (s.Status == "") != (e.Kind == created) {
 		return s, fmt.Errorf("task %s: %s cannot follow %q", s.ID, e.Kind, s.Status)
 	}
@@ -156,14 +160,26 @@ func (s State) Apply(e *Event, at journal.Place) (State, error) {
 		}
 		s.Status, s.Message, s.outcome = e.Status, e.Message, at
 		s.Running, s.Open = false, nil
-	default:
-		return s, fmt.Errorf("task %s: an event of kind %q is not known", s.ID, e.Kind)
 	}
 	s.Updated = e.Time
+	return s.holding(at), nil
+}
+
+// holding is the state with the data of one entry more.
+func (s State) holding(at journal.Place) State {
 	if at.Blob != "" {
 		s.blobs = slices.Concat(s.blobs, []string{at.Blob})
 	}
-	return s, nil
+	return s
+}
+
+// known reports whether this release knows what an event says.
+func (e *Event) known() bool {
+	switch e.Kind {
+	case created, started, asked, answered, ended:
+		return true
+	}
+	return false
 }
 
 // asking are the names that were asked for once keys are; none may be twice.
@@ -225,7 +241,8 @@ func encode(e *Event, data []byte, blob string) ([]byte, error) {
 func decode(entry []byte) (e *Event, data []byte, blob string, err error) {
 	head, data, _ := bytes.Cut(entry, []byte{'\n'})
 	e = &Event{}
-	if err := json.Unmarshal(head, e); err != nil {
+	// Of an event that is not known it is read what can be.
+	if err := json.Unmarshal(head, e); err != nil && (e.Kind == "" || e.known()) {
 		return nil, nil, "", fmt.Errorf("a task's event cannot be read: %w", err)
 	}
 	return e, data, e.Blob, nil

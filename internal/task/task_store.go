@@ -110,6 +110,9 @@ func (r *Registry) changed(x *entity, e *Event, _ journal.Place) {
 		}
 		return
 	}
+	if x.State().Status == "" {
+		return // nobody knows what it is: only what a later release says of it is there
+	}
 	t := r.wrap(x)
 	t.set(x.State())
 	if s := t.State(); s.Status.Final() && e.Status == Cancelled {
