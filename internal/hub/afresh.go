@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/plan/published"
 )
 
 // What is kept belongs to a principal by name. A name whose token was revoked
@@ -70,7 +70,10 @@ func (h *Hub) endLeases(owner string) {
 // unpublishAll takes back the plans that a principal has published. What the hub
 // offers may just be changing, which does not take long.
 func (h *Hub) unpublishAll(ctx context.Context, owner string) error {
-	gone := func(*modules.Published) (*modules.Published, error) { return nil, nil }
+	gone := func(*published.Plan) (*published.Plan, error) { return nil, nil }
+	if err := h.plans.published.CatchUp(ctx); err != nil {
+		return err
+	}
 	for _, p := range h.plans.list() {
 		if p.Owner != owner {
 			continue

@@ -16,8 +16,8 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
-	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/pin"
+	"github.com/stoahub/stoa/internal/plan/published"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/schema"
 	"github.com/stoahub/stoa/internal/suspect"
@@ -91,7 +91,7 @@ func risk(s *policy.Subject) string {
 // toolRow tells of a tool, with its description cut to n characters.
 func (h *Hub) toolRow(c *mcp.Client, it *catalog.Item, snap *catalog.Snapshot, n int) toolRow {
 	u := h.pool.Get(it.Upstream)
-	builtin := u != nil && u.Builtin() && !strings.HasPrefix(it.Name, modules.PublishedPrefix)
+	builtin := u != nil && u.Builtin() && !strings.HasPrefix(it.Name, published.Prefix)
 	s := policy.Of(it, builtin)
 	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Risk: risk(&s), Trusted: it.Trusted, Policy: h.door.Explain(context.Background(), c, "", it, nil).Verdict}
 	row.Pin = toolPinOf(it.Standing)

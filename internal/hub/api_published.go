@@ -14,6 +14,7 @@ import (
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/plan/published"
 	"github.com/stoahub/stoa/internal/session"
 )
 
@@ -28,7 +29,7 @@ type planInfo struct {
 	Inputs []plan.Input `json:"inputs,omitempty"`
 }
 
-func publishedInfo(p modules.Published) planInfo {
+func publishedInfo(p published.Plan) planInfo {
 	return planInfo{Name: p.Name, Tool: p.Tool(), Owner: p.Owner, Shared: p.Shared, Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
 }
 
@@ -119,24 +120,28 @@ func mayBePlan(v session.Value) bool {
 
 // plansOf are the published plans that somebody may know of: their own and those
 // that are shared; the owner all.
-func (h *Hub) plansOf(who *auth.Principal) []modules.Published {
-	return slices.DeleteFunc(h.plans.list(), func(p modules.Published) bool {
+func (h *Hub) plansOf(who *auth.Principal) []published.Plan {
+	return slices.DeleteFunc(h.plans.list(), func(p published.Plan) bool {
 		return p.Owner != who.Name && !p.Shared && !who.Has(auth.RightSessions)
 	})
 }
 
 // publishedOf finds the published plan that a request names, by its name or
-// that of its tool. Of several of one name, that of who asks is meant.
-func (h *Hub) publishedOf(r *http.Request, who *auth.Principal) (modules.Published, error) {
+// that of its tool, whichever hub it was published at. Of several of one name,
+// that of who asks is meant.
+func (h *Hub) publishedOf(r *http.Request, who *auth.Principal) (published.Plan, error) {
 	if _, err := query(r); err != nil {
-		return modules.Published{}, err
+		return published.Plan{}, err
+	}
+	if err := h.plans.published.CatchUp(r.Context()); err != nil && r.Method != http.MethodGet {
+		return published.Plan{}, err
 	}
 	var names []string
-	var found []modules.Published
+	var found []published.Plan
 	for _, p := range h.plansOf(who) {
 		names = append(names, p.Name)
-		switch wanted := strings.TrimPrefix(r.PathValue("plan"), modules.PublishedPrefix); {
-		case p.Tool() == modules.PublishedPrefix+wanted && wanted != p.Name, p.Name == wanted && p.Owner == who.Name:
+		switch wanted := strings.TrimPrefix(r.PathValue("plan"), published.Prefix); {
+		case p.Tool() == published.Prefix+wanted && wanted != p.Name, p.Name == wanted && p.Owner == who.Name:
 			return p, nil
 		case p.Name == wanted:
 			found = append(found, p)
@@ -144,7 +149,7 @@ func (h *Hub) publishedOf(r *http.Request, who *auth.Principal) (modules.Publish
 	}
 	switch len(found) {
 	case 0:
-		return modules.Published{}, missing(fault.ResourceNotFound, "published plan", r.PathValue("plan"), names)
+		return published.Plan{}, missing(fault.ResourceNotFound, "published plan", r.PathValue("plan"), names)
 	case 1:
 		return found[0], nil
 	}
@@ -152,7 +157,7 @@ func (h *Hub) publishedOf(r *http.Request, who *auth.Principal) (modules.Publish
 	for i := range found {
 		tools = append(tools, found[i].Tool())
 	}
-	return modules.Published{}, (&fault.Error{Kind: fault.InvalidParams, Subject: r.PathValue("plan"), Msg: "several principals have published a plan of that name",
+	return published.Plan{}, (&fault.Error{Kind: fault.InvalidParams, Subject: r.PathValue("plan"), Msg: "several principals have published a plan of that name",
 		Hint: "Name its tool: " + strings.Join(tools, " or ") + "."}).With("candidates", tools)
 }
 
@@ -220,7 +225,7 @@ func (h *Hub) unpublishPlan(w http.ResponseWriter, r *http.Request, who *auth.Pr
 	if p.Owner != who.Name && !who.Has(auth.RightShare) {
 		return &fault.Error{Kind: fault.Denied, Subject: p.Name, Msg: "it is another's plan", Hint: "Its publisher or the hub's owner can take it back."}
 	}
-	gone := func(*modules.Published) (*modules.Published, error) { return nil, nil }
+	gone := func(*published.Plan) (*published.Plan, error) { return nil, nil }
 	if err := h.changePlan(r.Context(), p.Tool(), gone); err != nil {
 		return fmt.Errorf("take back the plan %s: %w", p.Name, err)
 	}

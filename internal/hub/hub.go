@@ -297,6 +297,7 @@ func (h *Hub) begin(Options) error {
 	h.opened(h.leases.close)
 	h.opened(h.web.close)
 	h.wg.Go(func() { h.sweep(ctx) })
+	h.wg.Go(func() { h.followPlans(ctx) })
 	return nil
 }
 

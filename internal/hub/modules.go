@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/plan/published"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -136,6 +137,7 @@ func (h *Hub) setModules(cfg *config.Config) error {
 			return err
 		}
 	}
+	h.plans.tell() // others may have published meanwhile
 	return nil
 }
 
@@ -145,21 +147,21 @@ func (h *Hub) setModules(cfg *config.Config) error {
 // would else take what was put in for references again.
 func (h *Hub) handling(module, tool string) catalog.Handling {
 	own := module == modules.ContextName || module == modules.ControlName
-	published := strings.HasPrefix(tool, modules.PublishedPrefix)
-	runs, task := module == modules.PlanName && (published || tool == "plan_execute"), catalog.TaskNever
+	offered := strings.HasPrefix(tool, published.Prefix)
+	runs, task := module == modules.PlanName && (offered || tool == "plan_execute"), catalog.TaskNever
 	if runs {
 		task = catalog.TaskSlow
 	}
 	only := ""
 	switch {
-	case published:
+	case offered:
 		only = h.plans.only(tool)
 	case module == modules.DebugName:
 		only = auth.LocalName // what the hub as a whole does is none of the others' business
 	}
-	carrier := published || tool == "plan_execute" || tool == "plan_debug" || tool == modules.BatchName || tool == "task_start"
-	return catalog.Handling{Envelope: true, Only: only, Carrier: carrier, Listed: published, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
-		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !published}
+	carrier := offered || tool == "plan_execute" || tool == "plan_debug" || tool == modules.BatchName || tool == "task_start"
+	return catalog.Handling{Envelope: true, Only: only, Carrier: carrier, Listed: offered, Keyed: runs, Task: task, ResultSaveAs: !own, NoCards: own && tool != modules.BatchName, NoSaveAs: own && tool != modules.BatchName,
+		NoReferences: tool == modules.BatchName || tool == "task_start" || module == modules.PlanName && !offered}
 }
 
 // switchable lists the modules and servers that a client may use, as they are

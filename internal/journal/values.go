@@ -223,6 +223,17 @@ func (v *Values[V]) Remove(ctx context.Context, key string) error {
 	return v.remove(ctx, key, nil)
 }
 
+// RemoveAfter removes a value if its revision is rev. Else it is a *Conflict,
+// unless there is none any more.
+func (v *Values[V]) RemoveAfter(ctx context.Context, key string, rev uint64) error {
+	return v.remove(ctx, key, func(s Value[V]) error {
+		if s.Rev != rev {
+			return &Conflict{Subject: key, Expected: rev, Last: s.Rev}
+		}
+		return nil
+	})
+}
+
 var errStays = errors.New("it stays")
 
 func (v *Values[V]) remove(ctx context.Context, key string, unless func(Value[V]) error) error {

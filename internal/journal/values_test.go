@@ -94,6 +94,27 @@ func TestValuesReplace(t *testing.T) {
 	}
 }
 
+// What somebody has changed since is not removed.
+func TestValuesRemoveAfter(t *testing.T) {
+	log := NewMemory()
+	a, b := openTickets(t, log, nil), openTickets(t, log, nil)
+	seen := putTicket(t, a, "k", ticket{N: 1})
+	now := putTicket(t, b, "k", ticket{N: 2})
+	err := a.RemoveAfter(t.Context(), "k", seen)
+	if c, ok := errors.AsType[*Conflict](err); !ok || c.Last != now {
+		t.Errorf("removed what was changed: %v", err)
+	}
+	if err := a.RemoveAfter(t.Context(), "k", now); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Latest(t.Context(), "k"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := b.RemoveAfter(t.Context(), "k", now); err != nil {
+		t.Errorf("it is gone already: %v", err)
+	}
+}
+
 // What has expired is not there, for those who ask for it and those who list,
 // and is removed, unless it was put anew.
 func TestValuesExpire(t *testing.T) {

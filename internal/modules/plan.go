@@ -13,6 +13,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/plan/published"
 	"github.com/stoahub/stoa/internal/plan/search"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
@@ -37,7 +38,7 @@ type PlanOptions struct {
 	// rights than who published it has.
 	Principal call.Lookup
 	// Published are the plans that are offered as tools.
-	Published []Published
+	Published []published.Plan
 }
 
 const (
@@ -55,11 +56,11 @@ func Plan(o PlanOptions) *Module {
 // Tools are those of the module of plans: its own, and the published plans.
 func (o PlanOptions) Tools() []Tool {
 	m := planModule{o}
-	var published []Tool
+	var tools []Tool
 	for _, p := range o.Published {
-		published = append(published, m.tool(p))
+		tools = append(tools, m.tool(p))
 	}
-	return append(published,
+	return append(tools,
 		Tool{Name: "plan_create", Title: "Create a plan", Run: m.create, Idempotent: true,
 			Description: "Find a plan that leads from the inputs to the required outputs by the allowable actions, or check and keep a plan that is given as plan. Says what is missing if there is none.",
 			Input: `{"type":"object","additionalProperties":false,"properties":{

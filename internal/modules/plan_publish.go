@@ -3,46 +3,19 @@ package modules
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
 	"github.com/stoahub/stoa/internal/actor"
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/plan/published"
 )
 
-// PublishedPrefix begins the names of plans that are offered as tools.
-const PublishedPrefix = "plan__"
-
-// Published is a plan that is offered as a tool, to who published it and, if it
-// is shared, to others.
-type Published struct {
-	Name   string    `json:"name"`
-	Owner  string    `json:"owner"` // the principal that published it
-	Shared bool      `json:"shared,omitempty"`
-	Plan   plan.Plan `json:"plan"`
-	// By is who published it; nil in what older versions wrote.
-	By *actor.Record `json:"by,omitempty"`
-}
-
-// Tool is the name of the tool. Those of the person at this machine are as they
-// were called; others have something of the publisher's name in them, so that
-// what one publishes never depends on what others have.
-func (p *Published) Tool() string {
-	if p.Owner == auth.LocalName {
-		return PublishedPrefix + p.Name
-	}
-	sum := sha256.Sum256([]byte(p.Owner))
-	return PublishedPrefix + p.Name + "-" + hex.EncodeToString(sum[:3])
-}
-
 // tool is the plan as a tool: its inputs are the arguments.
-func (m planModule) tool(p Published) Tool {
+func (m planModule) tool(p published.Plan) Tool {
 	properties, required := map[string]json.RawMessage{}, []string{}
 	for _, in := range p.Plan.Inputs {
 		s := in.Schema
@@ -66,7 +39,7 @@ func (m planModule) tool(p Published) Tool {
 }
 
 // CheckPublished says why a plan cannot be offered as a tool, if it cannot.
-func CheckPublished(p Published) (err error) {
+func CheckPublished(p published.Plan) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fault.New(fault.InvalidArguments, p.Name, "the plan cannot be offered as a tool: %v", r)
@@ -76,7 +49,7 @@ func CheckPublished(p Published) (err error) {
 	return nil
 }
 
-func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p Published, raw json.RawMessage) (any, error) {
+func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p published.Plan, raw json.RawMessage) (any, error) {
 	s, err := call.Bind(m.o.Sessions, req.Client, req.Session)
 	if err != nil {
 		return nil, err
