@@ -326,8 +326,12 @@ func (x *Entity[S, E]) refused(ctx context.Context, entry []byte, err error) (fo
 	if isConflict && conflict.Last < x.seq {
 		x.lost()
 	}
+	mine := entry
+	if isConflict && !conflict.Unsure {
+		mine = nil // it was refused: one that is like it is another's
+	}
 	var look error
-	if found, look = x.read(ctx, entry); look != nil {
+	if found, look = x.read(ctx, mine); look != nil {
 		return found, errors.Join(err, look)
 	}
 	switch {

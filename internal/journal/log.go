@@ -34,6 +34,9 @@ type Conflict struct {
 	Subject  string // or the filter
 	Expected uint64
 	Last     uint64 // 0 means none
+	// Unsure says that the entry was sent before, without an answer: the last
+	// one may be it.
+	Unsure bool
 }
 
 func (c *Conflict) Error() string {

@@ -56,6 +56,8 @@ type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
 	Description string `json:"description"`
+
+	unsure bool // what was refused was sent before, without an answer
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
@@ -81,7 +83,7 @@ func (s *Store) failed(outer context.Context, op string, err error, sent bool) e
 	api, refused := errors.AsType[*apiError](err)
 	if !refused {
 		if j, ok := errors.AsType[*jetstream.APIError](err); ok {
-			api, refused = &apiError{j.Code, int(j.ErrorCode), j.Description}, true
+			api, refused = &apiError{Code: j.Code, ErrCode: int(j.ErrorCode), Description: j.Description}, true
 		}
 	}
 	state := s.State()

@@ -168,6 +168,7 @@ func (l *Log) AppendOn(ctx context.Context, filter, subject string, data []byte,
 func (l *Log) expecting(ctx context.Context, m *nats.Msg, filter string, expect uint64) (uint64, error) {
 	m.Header.Set(headerExpect, strconv.FormatUint(expect, 10))
 	deadline := time.Now().Add(l.s.o.Timeout)
+	unsure := false
 	for {
 		seq, err := l.publish(ctx, m)
 		api, ok := errors.AsType[*apiError](err)
@@ -178,6 +179,8 @@ func (l *Log) expecting(ctx context.Context, m *nats.Msg, filter string, expect 
 		if err != nil {
 			return 0, err
 		}
+		unsure = unsure || api.unsure
+		c.Unsure = unsure
 		// A cluster refuses while another append is being decided, and that one may fail.
 		if c.Last != expect {
 			return 0, c
@@ -270,6 +273,9 @@ func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 			}
 			if err != nil && resend && s.busy(ctx, err) {
 				continue
+			}
+			if refused, ok := errors.AsType[*apiError](err); ok {
+				refused.unsure = sent
 			}
 			return ack, err
 		}

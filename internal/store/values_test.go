@@ -132,3 +132,36 @@ func TestValuesAreShared(t *testing.T) {
 		t.Errorf("after a restart it is %s", got)
 	}
 }
+
+// Of two hubs that put the same after the same revision one succeeds: the other
+// is not told that it was its own.
+func TestSameValueOnce(t *testing.T) {
+	srv := storetest.StartServer(t)
+	var hubs []*journal.Values[int]
+	for range 2 {
+		hubs = append(hubs, openValues(t, storetest.Open(t, store.Options{URL: srv.URL}), "shared"))
+	}
+	for round := range 50 {
+		key := fmt.Sprint("k", round)
+		errs := make(chan error, len(hubs))
+		for _, v := range hubs {
+			go func() {
+				_, err := v.PutAfter(t.Context(), key, []byte("1"), 0)
+				errs <- err
+			}()
+		}
+		put := 0
+		for range hubs {
+			var conflict *journal.Conflict
+			switch err := <-errs; {
+			case err == nil:
+				put++
+			case !errors.As(err, &conflict):
+				t.Fatal(err)
+			}
+		}
+		if put != 1 {
+			t.Fatalf("round %d: %d of 2 have put the value", round, put)
+		}
+	}
+}
