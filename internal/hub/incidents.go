@@ -39,7 +39,7 @@ func (h *Hub) keepErrors() error {
 		return nil
 	}
 	h.opened(h.book.Close)
-	return h.book.Keep(context.Background(), h.state.store)
+	return h.book.Keep(context.Background(), h.state.store, h.id)
 }
 
 // troubled puts into the book what was logged as having gone wrong. Calls that

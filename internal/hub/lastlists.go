@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/store"
@@ -27,17 +29,34 @@ import (
 
 const (
 	lastLife  = 90 * 24 * time.Hour // of what a server offered that has not come back
+	lastMost  = 8                   // of one name: hubs on one store may be configured differently
 	lastTime  = 2 * time.Second     // that reading it may delay the start of the hub
 	lastBytes = 64 << 20            // of one server's, unpacked
 )
 
-// lastLists keeps what servers offered last.
+// lastLists keeps what servers offered last, for all hubs on the store that are
+// configured alike and have the same key.
 type lastLists struct {
-	bucket *store.Bucket // nil: nothing is kept
-	key    []byte        // of fingerprints: they depend on secrets
+	values *journal.Values[lastSeen] // nil: nothing is kept
+	key    []byte                    // of fingerprints: they depend on secrets
 
-	mu    sync.Mutex
-	known map[string][32]byte // what is kept, by server
+	mu   sync.Mutex
+	mine map[string]string // the digest of what this hub has read or kept last, by key
+}
+
+// lastSeen is what memory keeps of an entry. It is in the header of the packed
+// entry, which earlier versions left empty.
+type lastSeen struct {
+	digest string // of what was packed
+	at     time.Time
+}
+
+func decodeLast(data []byte) (lastSeen, error) {
+	packed, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return lastSeen{}, err
+	}
+	return lastSeen{packed.Comment, packed.ModTime}, nil
 }
 
 // lastEntry is how it is kept.
@@ -52,13 +71,21 @@ type lastEntry struct {
 }
 
 func (h *Hub) openLastLists() (err error) {
-	h.last.known = map[string][32]byte{}
+	l := &h.last
+	l.mine = map[string]string{}
 	if h.data == nil {
 		return nil
 	}
-	h.last.key = []byte(h.data.key)
-	h.last.bucket, err = h.state.store.Bucket(context.Background(), store.BucketOptions{Name: "lists", TTL: lastLife})
-	return err
+	l.key = []byte(h.data.key)
+	l.values, err = store.Values(context.Background(), h.state.store, store.BucketOptions{Name: "lists", TTL: lastLife}, journal.ValuesOptions[lastSeen]{
+		Options: journal.Options{Logger: h.logger("upstream")},
+		Decode:  decodeLast,
+	})
+	if err != nil {
+		return fmt.Errorf("open what servers offered last: %w", err)
+	}
+	h.opened(l.values.Close)
+	return nil
 }
 
 // fingerprint is that of all by which a server is reached and its lists are
@@ -80,14 +107,18 @@ func (l *lastLists) fingerprint(s *config.Server) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-func lastKey(server string) string {
+// lastKey is where what a server offered is kept. Earlier versions kept one for
+// each name, at the first part of it.
+func lastKey(server, fingerprint string) string { return lastName(server) + "." + fingerprint }
+
+func lastName(server string) string {
 	sum := sha256.Sum256([]byte(server))
 	return hex.EncodeToString(sum[:16])
 }
 
 // recallLists gives upstreams that are about to be added what they offered last.
 func (h *Hub) recallLists(cfg *config.Config, all []upstream.Options) {
-	if h.last.bucket == nil {
+	if h.last.values == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
@@ -110,14 +141,19 @@ func (h *Hub) recallLists(cfg *config.Config, all []upstream.Options) {
 }
 
 func (l *lastLists) read(ctx context.Context, s *config.Server) (*upstream.Last, error) {
-	v, err := l.bucket.Get(ctx, lastKey(s.Name))
-	if errors.Is(err, store.ErrNotFound) {
+	fingerprint := l.fingerprint(s)
+	key := lastKey(s.Name, fingerprint)
+	data, _, err := l.values.Read(ctx, key)
+	if errors.Is(err, journal.ErrNotFound) {
+		data, _, err = l.values.Read(ctx, lastName(s.Name))
+	}
+	if errors.Is(err, journal.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(v.Data))
+	unpacked, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +165,11 @@ func (l *lastLists) read(ctx context.Context, s *config.Server) (*upstream.Last,
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, err
 	}
-	if e.Server != s.Name || e.Principal != "" || e.Fingerprint != l.fingerprint(s) {
+	if e.Server != s.Name || e.Principal != "" || e.Fingerprint != fingerprint {
 		return nil, nil // it was another one
 	}
 	l.mu.Lock()
-	l.known[s.Name] = sha256.Sum256(raw)
+	l.mine[key] = digestOf(raw)
 	l.mu.Unlock()
 	last := &upstream.Last{Era: e.Era, Private: e.Private, Hubs: e.Hubs}
 	for k := range min(len(e.Lists), len(last.Definitions)) {
@@ -146,7 +182,7 @@ func (l *lastLists) read(ctx context.Context, s *config.Server) (*upstream.Last,
 
 // keepLists returns what keeps what a server offers; nil if nothing is kept.
 func (h *Hub) keepLists(s *config.Server) func(*upstream.Last) {
-	if h.last.bucket == nil {
+	if h.last.values == nil {
 		return nil
 	}
 	fingerprint := h.last.fingerprint(s)
@@ -168,31 +204,76 @@ func (l *lastLists) write(server, fingerprint string, last *upstream.Last) error
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(raw)
-	l.mu.Lock()
-	same := l.known[server] == sum
-	l.mu.Unlock()
-	if same {
+	key, digest := lastKey(server, fingerprint), digestOf(raw)
+	if !l.news(key, digest) {
 		return nil
 	}
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	if _, err := w.Write(raw); err != nil {
+	data, err := pack(raw, lastSeen{digest, time.Now()})
+	if err != nil {
 		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	if packed.Len() > store.MaxEntry {
-		return fmt.Errorf("it takes %d bytes packed, and %d can be kept", packed.Len(), store.MaxEntry)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
-	if _, err := l.bucket.Put(ctx, lastKey(server), packed.Bytes(), 0); err != nil {
+	if _, err := l.values.Put(ctx, key, data); err != nil {
 		return err
 	}
 	l.mu.Lock()
-	l.known[server] = sum
+	l.mine[key] = digest
 	l.mu.Unlock()
+	return l.drop(ctx, server)
+}
+
+// news reports whether something is to be kept. Two hubs that are given different
+// lists by one server do not take turns: what this hub has kept before it does
+// not keep again because another has kept something else.
+func (l *lastLists) news(key, digest string) bool {
+	l.mu.Lock()
+	mine := l.mine[key]
+	l.mu.Unlock()
+	have, err := l.values.Get(key)
+	return err != nil || digest != mine && digest != have.V.digest || time.Since(have.V.at) > lastLife/2
+}
+
+// drop removes the oldest of what is kept of a name beyond lastMost.
+func (l *lastLists) drop(ctx context.Context, server string) error {
+	at := map[string]time.Time{}
+	for key, v := range l.values.All() {
+		if strings.HasPrefix(key, lastName(server)+".") {
+			at[key] = v.V.at
+		}
+	}
+	for len(at) > lastMost {
+		oldest := ""
+		for key := range at {
+			if oldest == "" || at[key].Before(at[oldest]) {
+				oldest = key
+			}
+		}
+		if err := l.values.Remove(ctx, oldest); err != nil {
+			return err
+		}
+		delete(at, oldest)
+	}
 	return nil
+}
+
+func digestOf(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func pack(raw []byte, seen lastSeen) ([]byte, error) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	w.Comment, w.ModTime = seen.digest, seen.at
+	if _, err := w.Write(raw); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if packed.Len() > journal.MaxEntry {
+		return nil, fmt.Errorf("it takes %d bytes packed, and %d can be kept", packed.Len(), journal.MaxEntry)
+	}
+	return packed.Bytes(), nil
 }

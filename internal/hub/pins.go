@@ -32,14 +32,14 @@ type pins struct {
 
 func (h *Hub) openPins() (err error) {
 	h.pins.due, h.pins.wake = map[string]bool{}, make(chan struct{}, 1)
-	h.pins.book, err = pin.Open(context.Background(), h.state.store, pin.Options{Announce: h.definitionsChanged, Decided: h.reviewLater, Current: h.pinsNow})
+	h.pins.book, err = pin.Open(context.Background(), h.state.store, pin.Options{Logger: h.logger("upstream"), Announce: h.definitionsChanged, Decided: h.reviewLater, Current: h.pinsNow})
 	if err != nil {
 		return err
 	}
+	h.opened(h.pins.book.Close)
 	h.cat.Watch(h.compareNames)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.opened(cancel)
-	h.wg.Go(func() { h.pins.book.Follow(ctx) })
 	h.wg.Go(func() { h.reviewDue(ctx) })
 	return nil
 }

@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -10,8 +11,9 @@ import (
 
 // The bounds of a Book.
 const (
-	Whole     = 100 // Errors that are held whole
-	maxGroups = 500 // beyond it those of new keys are counted under Other
+	Whole     = 100           // Errors that are held whole
+	maxGroups = 500           // beyond it those of new keys are counted under Other
+	maxOthers = 4 * maxGroups // of other hubs; beyond it those of new keys are not shown
 	Other     = "OTHER"
 )
 
@@ -28,9 +30,17 @@ type Book struct {
 	keep keeper
 
 	mu     sync.Mutex
-	groups map[Key]*Group
-	last   []Error // newest last, at most Whole
+	groups map[Key]*Group  // what this hub has counted
+	others map[part]*Group // what other hubs on the same store have
+	last   []Error         // of all hubs, newest last, at most Whole
 	total  int64
+}
+
+// part is a Group as one hub has counted it. The empty hub is all those of
+// versions that did not say which they were.
+type part struct {
+	hub string
+	Key
 }
 
 // New returns an empty Book, which keeps nothing until Keep.
@@ -41,7 +51,7 @@ func New(o Options) *Book {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Book{opts: o, groups: map[Key]*Group{}}
+	return &Book{opts: o, groups: map[Key]*Group{}, others: map[part]*Group{}}
 }
 
 // Tell counts a fault and, unless there is a flood of its kind, has make say
@@ -103,22 +113,56 @@ func (b *Book) group(k Key) *Group {
 	return g
 }
 
-// hold keeps e among the last. Called with mu held.
-func (b *Book) hold(e Error) {
-	if len(b.last) == Whole {
-		b.last = slices.Delete(b.last, 0, 1)
+// other finds what another hub has counted of a key; nil if that is too much to
+// keep. Called with mu held.
+func (b *Book) other(hub string, k Key) *Group {
+	g := b.others[part{hub, k}]
+	if g == nil && len(b.others) < maxOthers {
+		g = &Group{Key: k}
+		b.others[part{hub, k}] = g
 	}
-	b.last = append(b.last, e)
+	return g
 }
 
-// Groups returns the groups, the one that was met last first, and how many
-// faults were met since the hub was started.
+// hold keeps e among the last. Called with mu held.
+func (b *Book) hold(e Error) {
+	if slices.ContainsFunc(b.last, func(o Error) bool { return o.ID == e.ID }) {
+		return // its writing was not acknowledged, and it is there twice
+	}
+	i := len(b.last)
+	for i > 0 && b.last[i-1].Time.After(e.Time) { // another hub's may come late
+		i--
+	}
+	if b.last = slices.Insert(b.last, i, e); len(b.last) > Whole {
+		b.last = slices.Delete(b.last, 0, 1)
+	}
+}
+
+// Groups returns the groups of all hubs on the store, the one that was met last
+// first, and how many faults this one has met since it was started.
 func (b *Book) Groups() (groups []Group, total int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.opts.Now()
-	groups = make([]Group, 0, len(b.groups))
-	for _, g := range b.groups {
+	all := make(map[Key]*Group, len(b.groups))
+	for k, g := range b.groups {
+		own := *g
+		all[k] = &own
+	}
+	others := slices.Collect(maps.Values(b.others))
+	slices.SortFunc(others, func(x, y *Group) int { return y.Last.Compare(x.Last) })
+	for _, g := range others {
+		k := g.Key
+		if all[k] == nil && len(all) >= maxGroups {
+			k = Key{Code: Other}
+		}
+		if all[k] == nil {
+			all[k] = &Group{Key: k}
+		}
+		all[k].add(g, now)
+	}
+	groups = make([]Group, 0, len(all))
+	for _, g := range all {
 		groups = append(groups, g.shown(now))
 	}
 	newest(groups)

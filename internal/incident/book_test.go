@@ -181,7 +181,7 @@ func TestKept(t *testing.T) {
 		defer st.Close()
 		b := New(Options{Now: c.Now})
 		b.Tell(key, failed("before the store was open"))
-		if err := b.Keep(t.Context(), st); err != nil {
+		if err := b.Keep(t.Context(), st, "hub"); err != nil {
 			t.Fatal(err)
 		}
 		defer b.Close()
@@ -237,7 +237,7 @@ func TestStoreAway(t *testing.T) {
 	st := storetest.Open(t, store.Options{URL: server.URL, Timeout: 2 * time.Second})
 	c := &clock{now: start}
 	b := New(Options{Now: c.Now})
-	if err := b.Keep(t.Context(), st); err != nil {
+	if err := b.Keep(t.Context(), st, "hub"); err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()

@@ -8,6 +8,11 @@
 // second whole and the number of all. What is written may lag behind by
 // seconds, and the last of it may be lost to a crash.
 //
+// Hubs on one store share what is kept: each writes what it has counted itself,
+// under its own id, and shows the sum of all, so that nothing is counted twice.
+// What another meets is shown seconds later, counts that come without a whole
+// Error within half a minute.
+//
 // It holds no arguments and no results: whoever tells of a fault leaves them
 // out (Mask helps), and Options.Hide takes out secrets. What is a fault is
 // decided by the callers.

@@ -53,13 +53,36 @@ func (g *Group) count(now time.Time) bool {
 	return g.whole <= wholePerSecond
 }
 
-// add takes in what was counted by y, later than g.
-func (g *Group) add(y *Group) {
-	count, first := g.Count+y.Count, g.First
-	*g = *y
-	g.Count = count
-	if !first.IsZero() {
-		g.First = first
+// become makes g what is known of the same counts later. The more that was
+// counted was met at the last time that x tells of.
+func (g *Group) become(x *Group, now time.Time) {
+	more, known := x.Count-g.Count, g.Count > 0 || now.Sub(x.First) < Minutes*time.Minute
+	key, minutes, minute := g.Key, g.minutes, g.minute
+	*g = *x
+	g.Key, g.minutes, g.minute = key, minutes, minute
+	g.turn(now)
+	if at := min(x.Last.Unix()/60, g.minute); known && more > 0 && g.minute-at < Minutes {
+		g.minutes[at%Minutes] += int32(min(more, 1<<30))
+	}
+}
+
+// add takes in what y has counted of the same Key.
+func (g *Group) add(y *Group, now time.Time) {
+	g.turn(now)
+	y.turn(now)
+	for i, n := range y.minutes {
+		g.minutes[i] += n
+	}
+	g.Count += y.Count
+	g.dirty = g.dirty || y.dirty
+	if !y.First.IsZero() && (g.First.IsZero() || y.First.Before(g.First)) {
+		g.First = y.First
+	}
+	if y.LastID != "" && (g.LastID == "" || y.Last.After(g.Last)) {
+		g.ErrorType, g.Severity, g.Message, g.LastID = y.ErrorType, y.Severity, y.Message, y.LastID
+	}
+	if y.Last.After(g.Last) {
+		g.Last, g.second, g.whole = y.Last, y.second, y.whole
 	}
 }
 

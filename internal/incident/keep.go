@@ -30,8 +30,10 @@ const (
 )
 
 // entry is one entry of the log: an Error with its Group as it was then, or
-// the Group alone.
+// the Group alone. The Group is what one hub has counted since it was first
+// started: all of them together are what was met.
 type entry struct {
+	Hub   string `json:"hub,omitempty"` // by its id; versions that did not say it counted for all
 	Error *Error `json:"error,omitempty"`
 	Group Group  `json:"group"`
 }
@@ -40,6 +42,7 @@ type entry struct {
 type keeper struct {
 	mu      sync.Mutex
 	log     *store.Log // nil until Keep
+	hub     string     // the id of this one
 	waiting []entry
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -54,53 +57,106 @@ func (k *keeper) put(e entry) {
 	}
 }
 
-// Keep reads what earlier hubs have met and begins to write what this one
-// meets. Close ends it; the store stays open.
-func (b *Book) Keep(ctx context.Context, st *store.Store) error {
+// Keep reads what was met before, begins to write what this hub meets, and takes
+// in what others on the same store meet. hub names this one, also after it was
+// started again. Close ends it; the store stays open.
+func (b *Book) Keep(ctx context.Context, st *store.Store, hub string) error {
 	log, err := st.Log(ctx, store.LogOptions{Name: logName, Subjects: []string{onError, onGroup}, PerSubject: keptErrors, MaxBytes: keptBytes, Async: true})
 	if err != nil {
 		return fmt.Errorf("open the log of errors: %w", err)
 	}
-	if err := b.read(ctx, log); err != nil {
+	next, err := b.read(ctx, log, hub)
+	if err != nil {
 		return fmt.Errorf("read the log of errors: %w", err)
 	}
 	k := &b.keep
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ctx, k.stop = context.WithCancel(context.Background())
-	k.log, k.done = log, make(chan struct{})
+	k.log, k.hub, k.done = log, hub, make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { b.write(ctx) })
+	if !st.Alone() {
+		wg.Go(func() { b.follow(ctx, log, next) })
+	}
 	go func() {
 		defer close(k.done)
-		b.write(ctx)
+		wg.Wait()
 	}()
 	return nil
 }
 
-// read takes in what the log holds; what was met before it was opened comes
-// after that.
-func (b *Book) read(ctx context.Context, log *store.Log) error {
+// read takes in what the log holds, and returns the sequence after that; what was
+// met before it was opened comes after it.
+func (b *Book) read(ctx context.Context, log *store.Log, hub string) (next uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	young, last := b.groups, b.last
 	b.groups, b.last = map[Key]*Group{}, nil
-	err := log.Scan(ctx, "", 0, func(e store.Entry) error {
-		var x entry
-		if json.Unmarshal(e.Data, &x) != nil || x.Group.Code == "" {
-			return nil // of another version: nothing depends on it
-		}
-		*b.group(x.Group.Key) = x.Group // each tells of all before it
-		if x.Error != nil {
-			b.hold(*x.Error)
+	next = 1
+	err = log.Scan(ctx, "", 0, func(e store.Entry) error {
+		next = e.Seq + 1
+		if x, ok := decode(e); ok {
+			b.take(x, hub)
 		}
 		return nil
 	})
 	for k, g := range young {
-		b.group(k).add(g)
+		b.group(k).add(g, b.opts.Now())
 	}
 	for _, e := range last {
 		b.hold(e)
 	}
-	return err
+	return next, err
+}
+
+// decode reads an entry, unless it is of another version: nothing depends on it.
+func decode(e store.Entry) (x entry, ok bool) {
+	return x, json.Unmarshal(e.Data, &x) == nil && x.Group.Code != ""
+}
+
+// take takes in an entry. Called with mu held.
+func (b *Book) take(x entry, self string) {
+	g := b.groups[x.Group.Key]
+	if x.Hub == self && g == nil {
+		g = b.group(x.Group.Key)
+	} else if x.Hub != self {
+		g = b.other(x.Hub, x.Group.Key)
+	}
+	if g != nil {
+		g.become(&x.Group, b.opts.Now())
+	}
+	if x.Error != nil {
+		b.hold(*x.Error)
+	}
+}
+
+// follow takes in what other hubs write, until ctx ends.
+func (b *Book) follow(ctx context.Context, log *store.Log, next uint64) {
+	for {
+		_ = log.Tail(ctx, "", next, func(e store.Entry) error { // it is tried again
+			next = e.Seq + 1
+			x, ok := decode(e)
+			if !ok || x.Hub == b.keep.hub {
+				return nil // what this hub wrote is known
+			}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.take(x, b.keep.hub)
+			return nil
+		})
+		wait := time.NewTimer(every)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+		last, err := log.Last(ctx, "errors.>")
+		if errors.Is(err, store.ErrNotFound) || err == nil && last.Seq+1 < next {
+			next = 1 // the log has begun anew
+		}
+	}
 }
 
 // write writes what waits, every so often, until ctx ends.
@@ -155,6 +211,7 @@ func (b *Book) flush(ctx context.Context) error {
 		if e.Error == nil {
 			subject = onGroup
 		}
+		e.Hub = k.hub
 		raw, err := json.Marshal(e)
 		if err == nil {
 			_, err = k.log.AppendAny(ctx, subject, raw)
@@ -218,7 +275,8 @@ func (b *Book) Export(ctx context.Context, w io.Writer) error {
 	return b.scan(ctx, func(e *Error) error { return out.Encode(e) })
 }
 
-// scan calls f with each Error that is kept, or held where none is kept.
+// scan calls f with each Error that is kept, or held where none is kept. One whose
+// writing was not acknowledged may be there twice, and is told once.
 func (b *Book) scan(ctx context.Context, f func(*Error) error) error {
 	b.keep.mu.Lock()
 	log := b.keep.log
@@ -232,11 +290,13 @@ func (b *Book) scan(ctx context.Context, f func(*Error) error) error {
 		}
 		return nil
 	}
+	told := map[string]bool{}
 	return log.Scan(ctx, onError, 0, func(x store.Entry) error {
-		var e entry
-		if json.Unmarshal(x.Data, &e) != nil || e.Error == nil {
+		e, ok := decode(x)
+		if !ok || e.Error == nil || told[e.Error.ID] {
 			return nil
 		}
+		told[e.Error.ID] = true
 		return f(e.Error)
 	})
 }

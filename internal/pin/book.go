@@ -2,21 +2,24 @@ package pin
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/suspect"
 )
 
 // Options are what a Book works with. Each may be left out.
 type Options struct {
-	Announce func([]Change)      // called with definitions the owner should look at; must not block
-	Decided  func(server string) // is told that what is accepted of a server may be another; it must not block
+	Logger   *slog.Logger
+	Announce func([]Change) // called with definitions the owner should look at; must not block
+	// Decided is told that what is accepted of a server may be another, by whichever
+	// hub on the same store. It must not block, nor call the book.
+	Decided func(server string)
 	// Current is what judges the definitions of a server now, or nil. What is left
 	// of one that has gone, or is not judged any more, is then not in the book.
 	Current func(server string) *Server
@@ -24,7 +27,7 @@ type Options struct {
 
 // Book keeps what is known of the definitions of all servers.
 type Book struct {
-	bucket *store.Bucket // nil: in memory only
+	values *journal.Values[part]
 	o      Options
 	others atomic.Pointer[suspect.Names]
 
@@ -32,19 +35,24 @@ type Book struct {
 	servers map[string]*Server
 }
 
-// Open opens the book that st keeps; nil means one in memory.
+// Open opens the book that st keeps; nil means one in memory. What other hubs on
+// the same store write is in it. Close ends that.
 func Open(ctx context.Context, st *store.Store, o Options) (*Book, error) {
 	b := &Book{o: o, servers: map[string]*Server{}}
-	if st == nil {
-		return b, nil
-	}
-	bucket, err := st.Bucket(ctx, store.BucketOptions{Name: "pins"})
+	var err error
+	b.values, err = store.Values(ctx, st, store.BucketOptions{Name: "pins"}, journal.ValuesOptions[part]{
+		Options: journal.Options{Logger: o.Logger},
+		Decode:  decodePart,
+		Changed: func(key string, _ *part) { b.changed(key) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open what is known of servers' definitions: %w", err)
 	}
-	b.bucket = bucket
 	return b, nil
 }
+
+// Close ends what goes on behind those who ask.
+func (b *Book) Close() { b.values.Close() }
 
 // Server returns what judges the definitions of a server. It is in the book from
 // its first review on, in place of the one that had its name.
@@ -82,43 +90,22 @@ func (b *Book) all() []*Server {
 	return out
 }
 
-// Follow takes in what other hubs on the same store write, until ctx ends.
-func (b *Book) Follow(ctx context.Context) {
-	if b.bucket == nil {
-		return
-	}
-	for ctx.Err() == nil {
-		err := b.bucket.Watch(ctx, "", nil, func(v store.Value) error {
-			b.wrote(v)
-			return nil
-		})
-		if errors.Is(err, context.Canceled) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
+// changed is told of a value that was written, here or elsewhere. It is called
+// while one is written, so it takes no lock of a server.
+func (b *Book) changed(key string) {
+	prefix := key[:strings.LastIndexByte(key, '.')+1]
+	b.mu.Lock()
+	var of []*Server
+	for _, s := range b.servers {
+		if s.prefix+"." == prefix {
+			of = append(of, s)
 		}
 	}
-}
-
-// wrote takes in a value of the bucket. One that this hub wrote is known.
-func (b *Book) wrote(v store.Value) {
-	for _, s := range b.all() {
-		if key, ok := strings.CutPrefix(v.Key, s.prefix+"."); ok && s.stale(key, v.Rev) && b.o.Decided != nil {
+	b.mu.Unlock()
+	for _, s := range of {
+		s.stale.Store(true)
+		if b.o.Decided != nil {
 			b.o.Decided(s.o.Name)
 		}
 	}
-}
-
-// stale forgets what is in memory if a part of it is older than rev.
-func (s *Server) stale(key string, rev uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.kept.loaded || s.kept.rev(key) >= rev {
-		return false
-	}
-	s.kept.loaded = false
-	clear(s.passed)
-	return true
 }

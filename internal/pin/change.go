@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,7 @@ func (b *Book) Changes(server string) []Change {
 func (s *Server) changes() (out []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.fresh()
 	told := map[string]bool{}
 	for key, it := range s.current {
 		if it.Standing.Open() {
@@ -90,9 +92,6 @@ func (b *Book) Decide(ctx context.Context, which []Selection, accept bool, by st
 		for _, c := range found {
 			if err := c.server.decide(ctx, c.kind, c.name, c.raw, c.digest, accept, by); err != nil {
 				return done, fault.New(fault.Storage, sel.Name, "what was said of the definition could not be written, so nothing has changed").Because(err)
-			}
-			if b.o.Decided != nil {
-				b.o.Decided(c.server.o.Name)
 			}
 			done = append(done, Change{Name: c.exposed, Server: c.server.o.Name, Kind: c.kind.String(), Definition: c.name, State: stateAfter(accept), Digest: c.digest})
 		}
@@ -163,29 +162,33 @@ func (s *Server) decide(ctx context.Context, k catalog.Kind, name string, raw []
 	ctx, cancel := context.WithTimeout(ctx, keepTime)
 	defer cancel()
 	key := recordKey(k, name)
-	err := s.kept.retry(ctx, func() error {
-		if err := s.kept.size(ctx, 0); err != nil {
+	_, err := s.kept.retry(ctx, func(n *known) error {
+		if n.headRev == 0 {
+			var err error
+			if *n, err = s.kept.latest(ctx); err != nil {
+				return err
+			}
+		}
+		size, _ := sizeOf(maps.Values(s.current))
+		if err := s.kept.size(n, size); err != nil {
 			return err
 		}
-		next := s.kept.record(key).decided(digest, bytesOf(raw), accept, by, time.Now().UTC())
-		return s.kept.put(ctx, map[string]*record{key: next})
-	})
-	if err != nil {
-		return err
-	}
-	clear(s.passed)
-	for _, v := range s.seen {
-		if v.kind == k && v.name == name {
-			s.again(v)
+		next := n.record(key).decided(digest, bytesOf(raw), accept, by, time.Now().UTC())
+		if err := s.kept.put(ctx, n, map[string]*record{key: next}); err != nil || n.headRev != 0 {
+			return err
 		}
-	}
-	return nil
+		h := n.head // nothing has been pinned yet; without a head nobody would find this
+		h.Server = s.o.Name
+		return s.kept.putHead(ctx, n, h)
+	})
+	s.fresh()
+	return err
 }
 
 // again judges what a viewer was given once more. Called with mu held.
-func (s *Server) again(v *view) {
+func (s *Server) again(n *known, v *view) {
 	st := *v.standing
-	r := s.kept.record(recordKey(v.kind, v.name))
+	r := n.record(recordKey(v.kind, v.name))
 	st.State, _ = r.judge(st.Digest, viewing{viewer: v.viewer, known: true, strict: s.o.Mode == Quarantine})
 	st.Since, st.By, st.Before = time.Time{}, "", nil
 	s.fill(&st, r)

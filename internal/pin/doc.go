@@ -12,6 +12,8 @@
 // Whatever cannot be looked up is not accepted: its annotations do not count,
 // and under quarantine it cannot be called.
 //
-// The package decides about no call, and starts no goroutine but those of
-// Follow. All methods may be called from many goroutines.
+// Hubs on one store share a Book: what one pins, accepts or rejects the others
+// know a moment later, and each writes only what it has decided on the latest.
+//
+// The package decides about no call. All methods may be called from many goroutines.
 package pin

@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/stoahub/stoa/internal/catalog"
-	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/journal"
 )
 
 // What is known of one server is a head and shards of records. The head is
@@ -24,10 +25,10 @@ const (
 	maxText    = 16 << 10 // of one definition
 	maxTexts   = 4 << 20  // of all definitions of a server, when they are first seen
 	maxShards  = 64
-	shardBytes = 128 << 10               // that a shard is to have at first
-	shardLimit = store.MaxEntry - 16<<10 // that it may have
-	maxViewers = 256                     // of one server; beyond them, what a viewer is given is compared with what everybody is
-	keepTime   = 10 * time.Second        // for the store to answer
+	shardBytes = 128 << 10                 // that a shard is to have at first
+	shardLimit = journal.MaxEntry - 16<<10 // that it may have
+	maxViewers = 256                       // of one server; beyond them, what a viewer is given is compared with what everybody is
+	keepTime   = 10 * time.Second          // for the store to answer
 )
 
 // head says how the rest is kept.
@@ -38,21 +39,38 @@ type head struct {
 	Viewers map[string]bool `json:"viewers"` // kind and viewer, of those that were given a whole list
 }
 
-// shard is a part of the records, by kind and name.
+// part is one value: the head, or a shard of the records, by kind and name.
+type part struct {
+	head    head
+	records map[string]*record
+}
+
+// decodePart reads a value. A head has shards, and no record has such a name.
+func decodePart(data []byte) (p part, err error) {
+	err = json.Unmarshal(data, &p.head)
+	if err == nil && p.head.Shards == 0 {
+		err = json.Unmarshal(data, &p.records)
+	}
+	return p, err
+}
+
+// shard is a part of the records.
 type shard struct {
 	rev     uint64
 	records map[string]*record
 }
 
-// kept is what is known of one server.
-type kept struct {
-	bucket *store.Bucket // nil: in memory only
-	prefix string        // of its keys
-
-	loaded  bool
+// known is what is known of one server at a moment, by whichever hub.
+type known struct {
 	head    head
 	headRev uint64
 	shards  []shard
+}
+
+// kept is where what is known of one server is kept.
+type kept struct {
+	values *journal.Values[part]
+	prefix string // of its keys
 }
 
 func recordKey(k catalog.Kind, name string) string { return k.Member() + " " + name }
@@ -63,115 +81,99 @@ func prefixOf(server, identity string) string {
 	return hex.EncodeToString(sum[:8]) + "." + hex.EncodeToString(id[:8])
 }
 
-func (k *kept) shardOf(key string) int {
+func (n *known) shardOf(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))
-	return int(h.Sum32() % uint32(len(k.shards)))
+	return int(h.Sum32() % uint32(len(n.shards)))
 }
 
 // record returns what is known of a name, or nil.
-func (k *kept) record(key string) *record {
-	if len(k.shards) == 0 {
+func (n *known) record(key string) *record {
+	if len(n.shards) == 0 {
 		return nil
 	}
-	return k.shards[k.shardOf(key)].records[key]
+	return n.shards[n.shardOf(key)].records[key]
 }
 
-// load reads what is known, unless it is in memory.
-func (k *kept) load(ctx context.Context) error {
-	if k.loaded {
-		return nil
-	}
-	next := kept{bucket: k.bucket, prefix: k.prefix, loaded: true}
-	if k.bucket != nil {
-		rev, err := k.read(ctx, "head", &next.head)
-		if err != nil {
-			return err
-		}
-		next.headRev = rev
-		next.shards = make([]shard, min(next.head.Shards, maxShards))
-		for i := range next.shards {
-			if next.shards[i], err = k.readShard(ctx, i); err != nil {
-				return err
-			}
-		}
-	}
-	*k = next
-	return nil
-}
-
-func (k *kept) readShard(ctx context.Context, i int) (shard, error) {
-	s := shard{records: map[string]*record{}}
-	rev, err := k.read(ctx, strconv.Itoa(i), &s.records)
-	s.rev = rev
-	return s, err
-}
-
-// read reads one value; one that is not there leaves v as it is.
-func (k *kept) read(ctx context.Context, key string, v any) (rev uint64, err error) {
-	got, err := k.bucket.Get(ctx, k.prefix+"."+key)
-	if errors.Is(err, store.ErrNotFound) {
-		return 0, nil
+// known is what is known now.
+func (k *kept) known() (known, error) {
+	p, rev, err := k.part("head")
+	n := known{head: p.head, headRev: rev}
+	if err == nil {
+		n.shards, err = k.read(min(p.head.Shards, maxShards))
 	}
 	if err != nil {
-		return 0, err
+		return known{}, err
 	}
-	if err := json.Unmarshal(got.Data, v); err != nil {
-		return 0, fmt.Errorf("what is kept of its definitions cannot be read: %w", err)
-	}
-	return got.Rev, nil
+	return n, nil
 }
 
-// write writes one value, if it is as it was read.
-func (k *kept) write(ctx context.Context, key string, data []byte, rev uint64) (uint64, error) {
-	if rev == 0 {
-		return k.bucket.Create(ctx, k.prefix+"."+key, data, 0)
+// latest is known with all that was written when it was called. Who is first
+// must have it: the head is written last, and may not have been heard of yet.
+func (k *kept) latest(ctx context.Context) (known, error) {
+	if err := k.values.CatchUp(ctx); err != nil {
+		return known{}, err
 	}
-	return k.bucket.Update(ctx, k.prefix+"."+key, data, rev, 0)
+	return k.known()
+}
+
+// part returns one value; one that is not there is empty.
+func (k *kept) part(key string) (part, uint64, error) {
+	got, err := k.values.Get(k.prefix + "." + key)
+	if errors.Is(err, journal.ErrNotFound) {
+		return part{}, 0, nil
+	}
+	if err != nil {
+		return part{}, 0, fmt.Errorf("what is kept of its definitions cannot be read: %w", err)
+	}
+	return got.V, got.Rev, nil
+}
+
+// read reads shards.
+func (k *kept) read(count int) ([]shard, error) {
+	all := make([]shard, count)
+	for i := range all {
+		p, rev, err := k.part(strconv.Itoa(i))
+		if err != nil {
+			return nil, err
+		}
+		all[i] = shard{rev, p.records}
+	}
+	return all, nil
 }
 
 // size makes room for records, if there is none yet. What was begun before a
 // crash is there already.
-func (k *kept) size(ctx context.Context, bytes int) error {
-	if len(k.shards) > 0 {
-		return nil
+func (k *kept) size(n *known, bytes int) (err error) {
+	if len(n.shards) == 0 {
+		n.shards, err = k.read(min(1+bytes/shardBytes, maxShards))
+		n.head.Shards = len(n.shards)
 	}
-	shards := make([]shard, min(1+bytes/shardBytes, maxShards))
-	for i := range shards {
-		shards[i].records = map[string]*record{}
-		if k.bucket != nil {
-			var err error
-			if shards[i], err = k.readShard(ctx, i); err != nil {
-				return err
-			}
-		}
-	}
-	k.shards, k.head.Shards = shards, len(shards)
-	return nil
+	return err
 }
 
-// put makes next the records of their names: durable first, then in memory.
-func (k *kept) put(ctx context.Context, next map[string]*record) error {
+// put makes next the records of their names.
+func (k *kept) put(ctx context.Context, n *known, next map[string]*record) error {
 	by := map[int]map[string]*record{}
 	for key, r := range next {
-		i := k.shardOf(key)
+		i := n.shardOf(key)
 		if by[i] == nil {
-			by[i] = maps.Clone(k.shards[i].records)
+			by[i] = map[string]*record{}
+			maps.Copy(by[i], n.shards[i].records)
 		}
 		by[i][key] = r
 	}
-	for i, records := range by {
+	for _, i := range slices.Sorted(maps.Keys(by)) {
+		records := by[i]
 		data, err := encodeShard(records)
 		if err != nil {
 			return err
 		}
-		rev := uint64(0)
-		if k.bucket != nil {
-			if rev, err = k.write(ctx, strconv.Itoa(i), data, k.shards[i].rev); err != nil {
-				return err
-			}
+		rev, err := k.values.PutAfter(ctx, k.prefix+"."+strconv.Itoa(i), data, n.shards[i].rev)
+		if err != nil {
+			return err
 		}
-		k.shards[i] = shard{rev: rev, records: records}
+		n.shards[i] = shard{rev: rev, records: records}
 	}
 	return nil
 }
@@ -199,20 +201,16 @@ func encodeShard(records map[string]*record) ([]byte, error) {
 }
 
 // putHead writes the head.
-func (k *kept) putHead(ctx context.Context, next head) error {
+func (k *kept) putHead(ctx context.Context, n *known, next head) error {
 	data, err := json.Marshal(next)
 	if err != nil {
 		return err
 	}
-	if k.bucket != nil {
-		rev, err := k.write(ctx, "head", data, k.headRev)
-		if err != nil {
-			return err
-		}
-		k.headRev = rev
+	rev, err := k.values.PutAfter(ctx, k.prefix+".head", data, n.headRev)
+	if err == nil {
+		n.head, n.headRev = next, rev
 	}
-	k.head = next
-	return nil
+	return err
 }
 
 // with is the head with more in it.
@@ -239,32 +237,26 @@ func (h *head) knows(kind catalog.Kind, viewer string) bool {
 	return viewer == "" || h.Viewers[kind.Member()+" "+viewer] || len(h.Viewers) >= maxViewers*3
 }
 
-// retry does what may meet a change by another hub: then everything is read
-// again and decided again.
-func (k *kept) retry(ctx context.Context, f func() error) error {
-	var err error
-	for range 10 {
-		if err = k.load(ctx); err != nil {
-			return err
-		}
-		if err = f(); err == nil {
-			return nil
-		}
-		k.loaded = k.bucket == nil // who knows what of it is in the store
-		if _, conflict := errors.AsType[*store.Conflict](err); !conflict {
-			return err
-		}
-	}
-	return err
-}
+// tries is how often it is decided again: who pins a server as another hub does
+// may come second with each shard.
+const tries = 2 * maxShards
 
-// rev is the revision of a part of what is in memory.
-func (k *kept) rev(key string) uint64 {
-	if key == "head" {
-		return k.headRev
+// retry does what may meet a change by another hub: then it is decided again, on
+// the latest. It returns what is known after it.
+func (k *kept) retry(ctx context.Context, f func(n *known) error) (n known, err error) {
+	for range tries {
+		if n, err = k.known(); err != nil {
+			return n, err
+		}
+		if err = f(&n); err == nil {
+			return n, nil
+		}
+		if _, conflict := errors.AsType[*journal.Conflict](err); !conflict {
+			return n, err
+		}
+		if err := k.values.CatchUp(ctx); err != nil {
+			return n, err
+		}
 	}
-	if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(k.shards) {
-		return k.shards[i].rev
-	}
-	return 0
+	return n, err
 }

@@ -1,14 +1,12 @@
 package pin
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/catalog"
-	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 	"github.com/stoahub/stoa/internal/suspect"
@@ -49,6 +47,7 @@ func book(t testing.TB, st *store.Store, n *news) *Book {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.Close)
 	return b
 }
 
@@ -318,45 +317,6 @@ func TestRestlessServer(t *testing.T) {
 	if got := strings.Count(n.take(), "clock changed"); got != fewNotices {
 		t.Errorf("announced %d times", got)
 	}
-}
-
-// Two hubs on one store agree: what one pins or accepts, the other has.
-func TestTwoBooks(t *testing.T) {
-	st := storetest.Open(t, store.Options{})
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	type hub struct {
-		*Book
-		*Server
-		n     news
-		stirs chan struct{}
-	}
-	var hubs [2]*hub
-	for i := range hubs {
-		h := &hub{stirs: make(chan struct{}, 100)}
-		b, err := Open(ctx, st, Options{Announce: h.n.add, Decided: func(string) {
-			select {
-			case h.stirs <- struct{}{}:
-			default:
-			}
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Book, h.Server = b, b.Server(ServerOptions{Name: "up"})
-		wg.Go(func() { b.Follow(ctx) })
-		hubs[i] = h
-	}
-	one, two := hubs[0], hubs[1]
-	if got := read(t, one.Server, def("look", "Looks.")) + ", " + read(t, two.Server, def("look", "Looks twice.")); got != "look accepted, look changed" {
-		t.Fatal(got)
-	}
-	decide(t, two.Book, true, "up__look")
-	await.Until(t, "the other hub has what was accepted", func() bool { return read(t, one.Server, def("look", "Looks twice.")) == "look accepted" })
-	decide(t, one.Book, false, "up__look")
-	await.Until(t, "the other hub has what was rejected", func() bool { return read(t, two.Server, def("look", "Looks twice.")) == "look rejected held" })
 }
 
 // A store that cannot be read accepts nothing.

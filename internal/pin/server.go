@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,10 +35,12 @@ type Server struct {
 
 	enter  sync.Once   // into the book
 	varied atomic.Bool // some viewer was given what the hub was not
+	stale  atomic.Bool // more is known than when passed was filled
 	holds  atomic.Bool // a template is held
 
+	kept kept
+
 	mu      sync.Mutex
-	kept    kept
 	current map[string]*catalog.Item       // what the hub was given last, by kind and name
 	seen    map[string]*view               // what viewers were given last, by viewer, kind and name
 	told    map[string]notice              // what was announced
@@ -64,7 +68,7 @@ func newServer(b *Book, o ServerOptions) *Server {
 		o.Mode = Announce
 	}
 	prefix := prefixOf(o.Name, o.Identity)
-	return &Server{book: b, o: o, prefix: prefix, kept: kept{bucket: b.bucket, prefix: prefix},
+	return &Server{book: b, o: o, prefix: prefix, kept: kept{b.values, prefix},
 		current: map[string]*catalog.Item{}, seen: map[string]*view{}, told: map[string]notice{}, passed: map[[32]byte]*catalog.Standing{}, flags: map[string][]suspect.Flag{}}
 }
 
@@ -96,12 +100,12 @@ func (s *Server) Review(k catalog.Kind, items []*catalog.Item) ([]*catalog.Item,
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
-	err := s.kept.retry(ctx, func() error { return s.first(ctx, k, items, digests) })
+	n, err := s.kept.retry(ctx, func(n *known) error { return s.first(ctx, n, k, items, digests) })
 	out := make([]*catalog.Item, len(items))
 	var news []Change
 	next := map[string]*catalog.Item{}
 	for i, it := range items {
-		st := s.stand(k, it.Name, it.Raw, digests[i], err, names)
+		st := s.stand(&n, k, it.Name, it.Raw, digests[i], err, names)
 		out[i] = it.Reviewed(st, s.o.Trust && st.State == catalog.Accepted)
 		key := recordKey(k, it.Name)
 		if next[key] == nil { // one that is said twice is offered as the first
@@ -142,19 +146,17 @@ func (s *Server) keep(k catalog.Kind, next map[string]*catalog.Item) {
 
 // first pins what a server has first of a kind. An empty list says nothing: some
 // servers fill theirs a moment later. Called with mu held.
-func (s *Server) first(ctx context.Context, k catalog.Kind, items []*catalog.Item, digests []string) error {
-	if len(items) == 0 || s.kept.head.Pinned[k.Member()] {
+func (s *Server) first(ctx context.Context, n *known, k catalog.Kind, items []*catalog.Item, digests []string) error {
+	if len(items) == 0 || n.head.Pinned[k.Member()] {
 		return nil
 	}
-	now, size, texts := time.Now().UTC(), 0, 0
-	for _, it := range items {
-		texts += min(len(it.Raw), maxText)
-		size += min(len(it.Raw), maxText) + 200
+	var err error
+	if *n, err = s.kept.latest(ctx); err != nil || n.head.Pinned[k.Member()] {
+		return err
 	}
-	if texts > maxTexts {
-		size = len(items) * 200
-	}
-	if err := s.kept.size(ctx, size); err != nil {
+	now := time.Now().UTC()
+	size, texts := sizeOf(slices.Values(items))
+	if err := s.kept.size(n, size); err != nil {
 		return err
 	}
 	next := map[string]*record{}
@@ -162,23 +164,37 @@ func (s *Server) first(ctx context.Context, k catalog.Kind, items []*catalog.Ite
 		key := recordKey(k, it.Name)
 		r := next[key]
 		if r == nil {
-			r = s.kept.record(key)
+			r = n.record(key)
 		}
-		if p := r.find(digests[i]); p != nil && p.State == rejected {
-			continue // it was rejected before anything was pinned of its kind
+		if p := r.find(digests[i]); p != nil && p.State != variant {
+			continue // another hub was quicker, or it was rejected before anything was pinned of its kind
 		}
 		p := pinned{Digest: digests[i], State: accepted, At: now}
-		if texts <= maxTexts {
+		if texts {
 			p.Text = textOf(it.Raw)
 		}
 		next[key] = r.with(p)
 	}
-	if err := s.kept.put(ctx, next); err != nil {
+	if err := s.kept.put(ctx, n, next); err != nil {
 		return err
 	}
-	h := s.kept.head.with(k, "")
+	h := n.head.with(k, "")
 	h.Server = s.o.Name
-	return s.kept.putHead(ctx, h)
+	return s.kept.putHead(ctx, n, h)
+}
+
+// sizeOf is about how many bytes the records of definitions take, and whether
+// that is with their texts.
+func sizeOf(items iter.Seq[*catalog.Item]) (size int, texts bool) {
+	count, text := 0, 0
+	for it := range items {
+		count++
+		text += min(len(it.Raw), maxText)
+	}
+	if texts = text <= maxTexts; texts {
+		size = text
+	}
+	return size + count*200, texts
 }
 
 // textOf is a definition as it is kept, unless it is too long or of no use for
@@ -192,10 +208,10 @@ func textOf(raw []byte) []byte {
 
 // stand is the standing of a definition that the hub was given. Called with mu
 // held.
-func (s *Server) stand(k catalog.Kind, name string, raw []byte, digest string, err error, names *suspect.Names) *catalog.Standing {
+func (s *Server) stand(n *known, k catalog.Kind, name string, raw []byte, digest string, err error, names *suspect.Names) *catalog.Standing {
 	st := &catalog.Standing{Digest: digest, State: catalog.Unchecked, Flags: s.suspect(k, name, raw, digest, names)}
 	if err == nil {
-		r := s.kept.record(recordKey(k, name))
+		r := n.record(recordKey(k, name))
 		st.State, _ = r.judge(digest, viewing{known: true})
 		s.fill(st, r)
 	}

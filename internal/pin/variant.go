@@ -23,17 +23,36 @@ func (s *Server) Variant(viewer string, k catalog.Kind, defs [][]byte, whole boo
 		marks[i] = mark(viewer, k, raw)
 	}
 	s.mu.Lock()
+	s.fresh()
 	missing := false
 	for i := range defs {
 		out[i] = s.passed[marks[i]]
 		missing = missing || out[i] == nil
 	}
-	missing = missing || whole && s.kept.loaded && !s.kept.head.knows(k, viewer)
 	s.mu.Unlock()
+	if whole && !missing {
+		at, _, err := s.kept.part("head")
+		missing = err != nil || !at.head.knows(k, viewer)
+	}
 	if missing {
 		s.review(viewer, k, defs, marks, whole, out)
 	}
 	return out
+}
+
+// fresh judges anew what was judged before more was known. Called with mu held.
+func (s *Server) fresh() {
+	if !s.stale.Swap(false) {
+		return
+	}
+	clear(s.passed)
+	n, err := s.kept.known()
+	if err != nil {
+		return
+	}
+	for _, v := range s.seen {
+		s.again(&n, v)
+	}
 }
 
 // review judges what a viewer was given and has not been judged before.
@@ -50,8 +69,8 @@ func (s *Server) review(viewer string, k catalog.Kind, defs [][]byte, marks [][3
 			owned[i] = it.Name
 		}
 	}
-	err := s.kept.retry(ctx, func() error { return s.firstFor(ctx, viewer, k, defs, owned, digests, whole) })
-	if err == nil && !s.kept.head.Pinned[k.Member()] {
+	n, err := s.kept.retry(ctx, func(n *known) error { return s.firstFor(ctx, n, viewer, k, defs, owned, digests, whole) })
+	if err == nil && !n.head.Pinned[k.Member()] {
 		return // the hub has not read the list itself: there is nothing to compare with
 	}
 	if len(s.passed) > maxPassed {
@@ -62,7 +81,7 @@ func (s *Server) review(viewer string, k catalog.Kind, defs [][]byte, marks [][3
 		if owned[i] == "" {
 			continue
 		}
-		st := s.standFor(viewer, k, owned[i], raw, digests[i], err, names)
+		st := s.standFor(&n, viewer, k, owned[i], raw, digests[i], err, names)
 		out[i] = st
 		if err != nil {
 			continue
@@ -78,40 +97,46 @@ func (s *Server) review(viewer string, k catalog.Kind, defs [][]byte, marks [][3
 }
 
 // firstFor pins what a viewer was given first. Called with mu held.
-func (s *Server) firstFor(ctx context.Context, viewer string, k catalog.Kind, defs [][]byte, names, digests []string, whole bool) error {
-	if viewer == "" || !s.kept.head.Pinned[k.Member()] {
+func (s *Server) firstFor(ctx context.Context, n *known, viewer string, k catalog.Kind, defs [][]byte, names, digests []string, whole bool) error {
+	if viewer == "" || !n.head.Pinned[k.Member()] {
 		return nil
 	}
-	v := viewing{viewer: viewer, known: s.kept.head.knows(k, viewer), strict: s.o.Mode == Quarantine}
+	if !n.head.knows(k, viewer) {
+		var err error
+		if *n, err = s.kept.latest(ctx); err != nil {
+			return err
+		}
+	}
+	v := viewing{viewer: viewer, known: n.head.knows(k, viewer), strict: s.o.Mode == Quarantine}
 	next := map[string]*record{}
 	for i := range defs {
 		key := recordKey(k, names[i])
 		r := next[key]
 		if r == nil {
-			r = s.kept.record(key)
+			r = n.record(key)
 		}
 		if _, first := r.judge(digests[i], v); first && names[i] != "" {
 			next[key] = r.firstFor(viewer, digests[i], bytes.Clone(textOf(defs[i])), time.Now().UTC())
 		}
 	}
 	if len(next) > 0 {
-		if err := s.kept.put(ctx, next); err != nil {
+		if err := s.kept.put(ctx, n, next); err != nil {
 			return err
 		}
 	}
 	if !whole || v.known {
 		return nil
 	}
-	return s.kept.putHead(ctx, s.kept.head.with(k, viewer))
+	return s.kept.putHead(ctx, n, n.head.with(k, viewer))
 }
 
 // standFor is the standing of a definition that a viewer was given. Called with
 // mu held.
-func (s *Server) standFor(viewer string, k catalog.Kind, name string, raw []byte, digest string, err error, names *suspect.Names) *catalog.Standing {
+func (s *Server) standFor(n *known, viewer string, k catalog.Kind, name string, raw []byte, digest string, err error, names *suspect.Names) *catalog.Standing {
 	st := &catalog.Standing{Digest: digest, State: catalog.Unchecked, Flags: s.suspect(k, name, raw, digest, names)}
 	if err == nil {
-		r := s.kept.record(recordKey(k, name))
-		v := viewing{viewer: viewer, known: s.kept.head.knows(k, viewer), strict: s.o.Mode == Quarantine}
+		r := n.record(recordKey(k, name))
+		v := viewing{viewer: viewer, known: n.head.knows(k, viewer), strict: s.o.Mode == Quarantine}
 		st.State, _ = r.judge(digest, v)
 		s.fill(st, r)
 	}
@@ -146,6 +171,7 @@ func (s *Server) see(viewer string, k catalog.Kind, name string, st *catalog.Sta
 func (s *Server) Seen(viewer string, k catalog.Kind, name string) *catalog.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.fresh()
 	if viewer != "" {
 		if v := s.seen[viewKey(viewer, k, name)]; v != nil {
 			return v.standing
@@ -161,7 +187,8 @@ func (s *Server) Seen(viewer string, k catalog.Kind, name string) *catalog.Stand
 // what it was before, if that is known. Called with mu held.
 func (s *Server) unlisted(viewer string, k catalog.Kind, name string) *catalog.Standing {
 	st := &catalog.Standing{Digest: Unlisted, State: catalog.Added}
-	r := s.kept.record(recordKey(k, name))
+	n, _ := s.kept.known() // of what cannot be read nothing is known
+	r := n.record(recordKey(k, name))
 	if p := r.lastFor(viewer); p != nil {
 		st.Digest = p.Digest
 		st.State, _ = r.judge(p.Digest, viewing{viewer: viewer, known: true})
