@@ -31,8 +31,9 @@ var left = []string{"hub.lock", "hub.json", "hub.json.tmp", "launch.lock", "clie
 // copier copies a data folder into a folder inside of it, which is on the same
 // disk and belongs to the same user.
 type copier struct {
-	from string
-	room func(path string) (free uint64, err error)
+	from   string
+	begins func(version int, bytes uint64)
+	room   func(path string) (free uint64, err error)
 }
 
 // run returns the folder of the copy.
@@ -54,6 +55,7 @@ func (c *copier) run(version int) (string, error) {
 		return "", fmt.Errorf("it needs %s on the disk, which has %s (free some space; or copy the folder somewhere else yourself, then write %d into %s, and it is used without another copy); nothing was changed",
 			inMB(need), inMB(free), Version, filepath.Join(c.from, versionFile))
 	}
+	c.begins(version, size)
 	if err := c.tree(c.from, half, 0); err != nil {
 		_ = os.RemoveAll(half) // it takes room, and is of no use
 		return "", err

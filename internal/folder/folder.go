@@ -61,17 +61,19 @@ type Upgraded struct {
 
 // Upgrade makes a folder one of this program's version, after it has made a copy
 // of an older one. It returns nil if nothing had to be copied. The caller holds
-// the folder's lock.
-func Upgrade(path string) (*Upgraded, error) { return upgrade(path, room) }
+// the folder's lock, and is told before what is copied, which may take a while.
+func Upgrade(path string, begins func(version int, bytes uint64)) (*Upgraded, error) {
+	return upgrade(path, begins, room)
+}
 
-func upgrade(path string, room func(string) (uint64, error)) (*Upgraded, error) {
+func upgrade(path string, begins func(int, uint64), room func(string) (uint64, error)) (*Upgraded, error) {
 	v, err := read(path)
 	if err != nil || v == Version {
 		return nil, err
 	}
 	var done *Upgraded
 	if v != 0 {
-		c := copier{from: path, room: room}
+		c := copier{from: path, begins: begins, room: room}
 		to, err := c.run(v)
 		if err != nil {
 			return nil, fmt.Errorf("data folder %s has version %d, this program writes version %d, and the copy of it that is made before could not be made: %w", path, v, Version, err)

@@ -53,6 +53,8 @@ func old() map[string]string {
 	return map[string]string{"VERSION": "1\n", "token": "secret", "tokens.json": "{}", "js/VERSION": "1\n", "js/jetstream/$G/streams/x/msgs/1.blk": strings.Repeat("b", 10_000)}
 }
 
+func quiet(int, uint64) {}
+
 func roomFor(n uint64) func(string) (uint64, error) {
 	return func(string) (uint64, error) { return n, nil }
 }
@@ -67,7 +69,15 @@ func TestUpgrade(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(dir, "linked")); err != nil {
 		t.Fatal(err)
 	}
-	up, err := Upgrade(dir)
+	told := 0
+	up, err := Upgrade(dir, func(version int, bytes uint64) {
+		if told++; version != 1 || bytes < 10_000 || bytes > 1<<20 {
+			t.Errorf("%d bytes of version %d are said to be copied", bytes, version)
+		}
+	})
+	if told != 1 {
+		t.Errorf("it was told %d times", told)
+	}
 	if err != nil || up == nil || up.From != 1 || up.To != Version || up.Copy != filepath.Join(dir, "copy-of-version-1") {
 		t.Fatalf("got %+v, %v", up, err)
 	}
@@ -77,7 +87,10 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("the copy: %s", diff)
 	}
 	err = filepath.WalkDir(up.Copy, func(path string, d fs.DirEntry, err error) error {
-		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
 		if err == nil && (info.Mode().Perm()&0o077 != 0 || info.Mode()&fs.ModeSymlink != 0) {
 			err = fmt.Errorf("%s has the mode %v", path, info.Mode())
 		}
@@ -100,7 +113,7 @@ func TestUpgrade(t *testing.T) {
 	if diff := cmp.Diff(want, look(t, up.Copy)); diff != "" {
 		t.Errorf("the copy has changed with the folder: %s", diff)
 	}
-	if again, err := Upgrade(dir); again != nil || err != nil {
+	if again, err := Upgrade(dir, quiet); again != nil || err != nil {
 		t.Errorf("a second start: %+v, %v", again, err)
 	}
 	// The copy is a folder as it was.
@@ -119,7 +132,7 @@ func TestUpgradeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		up, err := Upgrade(dir)
+		up, err := Upgrade(dir, quiet)
 		if err != nil || up == nil || filepath.Base(up.Copy) != name {
 			t.Fatalf("got %+v, %v", up, err)
 		}
@@ -149,7 +162,7 @@ func TestNoCopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := tree(t, tc.files)
-			up, err := upgrade(dir, tc.room)
+			up, err := upgrade(dir, quiet, tc.room)
 			if up != nil || err == nil {
 				t.Fatalf("got %+v", up)
 			}
@@ -162,6 +175,28 @@ func TestNoCopy(t *testing.T) {
 				t.Errorf("it was changed: %s", diff)
 			}
 		})
+	}
+}
+
+// A copy that fails in the middle leaves nothing, and the next start makes one.
+func TestCopyFails(t *testing.T) {
+	dir := tree(t, old())
+	deep := filepath.Join(dir, "zz", strings.Repeat("d/", deepest+2))
+	up, err := upgrade(dir, quiet, func(string) (uint64, error) { return 1 << 40, os.MkdirAll(deep, 0o700) })
+	if err == nil || up != nil || !strings.Contains(err.Error(), "more than 32 folders") {
+		t.Fatalf("got %+v, %v", up, err)
+	}
+	if diff := cmp.Diff(old(), look(t, dir)); diff != "" {
+		t.Errorf("it was changed: %s", diff)
+	}
+	if halves, err := filepath.Glob(filepath.Join(dir, copyPrefix+"*")); err != nil || len(halves) > 0 {
+		t.Errorf("there is still %v, %v", halves, err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "zz")); err != nil {
+		t.Fatal(err)
+	}
+	if up, err := Upgrade(dir, quiet); err != nil || up == nil {
+		t.Errorf("got %+v, %v", up, err)
 	}
 }
 
@@ -197,7 +232,7 @@ func TestVersions(t *testing.T) {
 			if diff := cmp.Diff(files, look(t, dir)); diff != "" {
 				t.Errorf("a check has changed it: %s", diff)
 			}
-			up, err := Upgrade(dir)
+			up, err := Upgrade(dir, quiet)
 			if (err != nil) != (tc.want != "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), dir)) {
 				t.Errorf("upgrade: %v", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/folder"
+	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/owned"
 	"github.com/stoahub/stoa/internal/store"
 )
@@ -33,8 +35,7 @@ type dataDir struct {
 	key     string // signs requestState
 	hub     string // the id of the hub
 
-	tightened bool             // other users could write to it, until now
-	upgraded  *folder.Upgraded // nil if it was of this program's version
+	tightened bool // other users could write to it, until now
 
 	mu     sync.Mutex // guards hub.json
 	closed bool
@@ -62,7 +63,7 @@ func (r *Running) Scheme() string {
 // ErrLocked means that another hub uses the data folder.
 var ErrLocked = errors.New("another hub uses this data folder")
 
-func openData(path string) (*dataDir, error) {
+func openData(path string, log *slog.Logger) (*dataDir, error) {
 	// Before anything is made or changed: see folder.Check.
 	if err := errors.Join(folder.Check(path), store.CheckFolder(StoreDir(path))); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func openData(path string) (*dataDir, error) {
 		return nil, locked(path)
 	}
 	d := &dataDir{path: path, lock: lock, tightened: tightened}
-	if err := d.prepare(); err != nil {
+	if err := d.prepare(log); err != nil {
 		d.close()
 		return nil, err
 	}
@@ -98,10 +99,16 @@ func locked(path string) error {
 	return fmt.Errorf("data folder %s: %w: process %d at %s://%s (stop it, or choose another folder with --data)", path, ErrLocked, r.Pid, r.Scheme(), r.Address)
 }
 
-func (d *dataDir) prepare() error {
-	var err error
-	if d.upgraded, err = folder.Upgrade(d.path); err != nil {
+func (d *dataDir) prepare(log *slog.Logger) error {
+	up, err := folder.Upgrade(d.path, func(version int, bytes uint64) {
+		log.Info("the data folder is of an older version and is copied before it is changed", obs.KeyAction, "open", "data", d.path, "version", version, "bytes", bytes)
+	})
+	if err != nil {
 		return err
+	}
+	if up != nil {
+		log.Warn("the data folder was of an older version; to go back, stop the hub and start the older release with --data and the copy",
+			obs.KeyAction, "open", "data", d.path, "from", up.From, "to", up.To, "copy", up.Copy)
 	}
 	if d.key, err = secretFile(filepath.Join(d.path, "key")); err != nil {
 		return err

@@ -1,13 +1,14 @@
 package hub
 
 import (
+	"log/slog"
 	"sync"
 	"testing"
 )
 
 // A hub may be told to reload while it is starting: both tell where it is.
 func TestWhereTheHubIsCanBeToldAtOnce(t *testing.T) {
-	d, err := openData(t.TempDir())
+	d, err := openData(t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,17 +152,13 @@ func (h *Hub) openGround(opts Options) (err error) {
 	h.openEvents()
 	h.id = rand.Text()
 	if !opts.Temporary {
-		if h.data, err = openData(h.cfg.Data); err != nil {
+		if h.data, err = openData(h.cfg.Data, h.log); err != nil {
 			return err
 		}
 		h.opened(h.data.close)
 		h.id = h.data.hub
 		if h.data.tightened {
 			h.log.Warn("other users could write to the data folder; now they cannot", obs.KeyAction, "open", "data", h.cfg.Data)
-		}
-		if up := h.data.upgraded; up != nil {
-			h.log.Warn("the data folder is of an older version and was copied before it is changed; to go back, stop the hub and start the older release with --data and the copy",
-				obs.KeyAction, "open", "data", h.cfg.Data, "from", up.From, "to", up.To, "copy", up.Copy)
 		}
 		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
 		v, err := h.data.verifier(h.cfg.Auth.TokensFile)
