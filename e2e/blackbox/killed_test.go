@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest/await"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // B1 for every kind of record: whenever the hub is killed, each write and each
@@ -237,10 +238,33 @@ func (m *mistakes) err(w *worker) {
 
 func TestKilledHubKeepsAllKindsOfRecords(t *testing.T) {
 	t.Parallel()
-	kills, wanted, workers := 5, int64(350), 4
-	aged := map[int]time.Duration{}
 	if os.Getenv("STOA_SOAK") != "" {
-		kills, wanted = 60, 10_000
+		keepsAllKinds(t, storetest.Folder(), 60, 10_000)
+		return
+	}
+	keepsAllKinds(t, storetest.Folder(), 5, 350)
+}
+
+// The same with the records on a server, and on a cluster whose leader is killed
+// too. It takes long: a hub waits until what the dead one held is free.
+func TestKilledHubKeepsAllKindsElsewhere(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("STOA_SOAK") == "" {
+		t.Skip("the short form is in internal/hub")
+	}
+	for _, start := range []func(testing.TB) storetest.Form{storetest.OnServer, storetest.OnCluster} {
+		f := start(t)
+		if !f.GoesOn {
+			f.Kill = nil // it says of errors that they are stored before they are
+		}
+		t.Run(f.Name, func(t *testing.T) { keepsAllKinds(t, f, 10, 1000) })
+	}
+}
+
+func keepsAllKinds(t *testing.T, f storetest.Form, kills int, wanted int64) {
+	const workers = 4
+	aged := map[int]time.Duration{}
+	if f.Options.URL == "" && kills > 40 {
 		// The engine forgets a deletion after a minute, and compacts its files
 		// every other one.
 		aged[20], aged[40] = 75*time.Second, 150*time.Second
@@ -248,7 +272,11 @@ func TestKilledHubKeepsAllKindsOfRecords(t *testing.T) {
 	folder := t.TempDir()
 	files, _ := withTools(t, failingTools())
 	servers := object{"files": files}
-	h := serve(t, servers, object{"policy": object{"rules": list{object{"tools": "files__write", "action": "ask"}}}})
+	kept := object{}
+	if f.Options.URL != "" {
+		kept = object{"url": f.Options.URL, "replicas": max(f.Options.Replicas, 1)}
+	}
+	h := serve(t, servers, object{"store": kept, "policy": object{"rules": list{object{"tools": "files__write", "action": "ask"}}}})
 	gate := filepath.Join(folder, "gate")
 	t.Cleanup(func() { _ = os.WriteFile(gate, nil, 0o600) }) // what still waits for it ends
 	seed := uint64(time.Now().UnixNano())
@@ -281,9 +309,14 @@ func TestKilledHubKeepsAllKindsOfRecords(t *testing.T) {
 		}
 		book.look(t, h)
 		<-time.After(time.Duration(rnd.IntN(20)) * time.Millisecond)
+		mend := func() {}
+		if f.Kill != nil && round%2 == 0 {
+			mend = f.Kill(t, "session")
+		}
 		h.kill(t)
 		wg.Wait()
-		if round%2 == 1 { // the engine has to read all its files
+		mend()
+		if round%2 == 1 && f.Options.URL == "" { // the engine has to read all its files
 			dropSummaries(t, filepath.Join(h.data, "js"))
 		}
 		h.launch(t)

@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // repository is the module's root as seen from the folder of this package.
 const repository = "../.."
 
 func TestMain(m *testing.M) {
+	storetest.Child()
 	if os.Getenv(ledgerVariable) != "" {
 		os.Exit(serveStdio())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/llm/llmtest"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // mortal is a `stoa serve` that is killed and started again, with models of all
@@ -48,7 +49,7 @@ func (m moment) String() string {
 	return []string{"otherwise", "while the model speaks", "while a tool runs", "while somebody is asked", "while inputs wait"}[m]
 }
 
-func newMortal(t *testing.T) *mortal {
+func newMortal(t *testing.T, f storetest.Form) *mortal {
 	dir := t.TempDir()
 	m := &mortal{t: t, data: filepath.Join(dir, "data"), conf: filepath.Join(dir, "stoa.jsonc")}
 	compute := peer.Behaviour{Kind: peer.Compute}
@@ -63,7 +64,11 @@ func newMortal(t *testing.T) *mortal {
 		models[api.Name] = map[string]any{"provider": api.Name, "model": "test-model", "baseUrl": fake.URL, "apiKey": llmtest.Key, "maxTokenCount": 10_000_000}
 		agents["by-"+api.Name] = map[string]any{"model": api.Name, "description": "Asks " + api.Name + ".", "listed": false}
 	}
-	text, err := json.Marshal(map[string]any{"stoa": 1, "servers": map[string]any{"up": map[string]any{"url": m.web.URL}}, "models": models, "agents": agents,
+	kept := map[string]any{}
+	if f.Options.URL != "" {
+		kept["url"], kept["replicas"] = f.Options.URL, max(f.Options.Replicas, 1)
+	}
+	text, err := json.Marshal(map[string]any{"stoa": 1, "store": kept, "servers": map[string]any{"up": map[string]any{"url": m.web.URL}}, "models": models, "agents": agents,
 		"chat": map[string]any{"tools": []string{"up__*"}, "maxHistoryLength": 1000}})
 	if err == nil {
 		err = os.WriteFile(m.conf, text, 0o600)
@@ -186,11 +191,34 @@ func (m *mortal) reached() map[string]int {
 // server twice, and inputs that waited are answered. The fakes hold what every
 // provider is sent afterwards to its rules.
 func TestKilledChat(t *testing.T) {
-	kills, talkers := 6, 3
-	if os.Getenv("STOA_SOAK") == "1" {
-		kills, talkers = 300, 4
+	killedChat(t, storetest.Folder(), soak(6, 300), soak(3, 4))
+}
+
+// The same on a server and on a cluster of three, where what leads the log of
+// the conversations is killed too.
+func TestKilledChatOnAServer(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	killedChat(t, storetest.OnServer(t), soak(2, 100), soak(2, 4))
+}
+
+func TestKilledChatOnACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes a while")
 	}
-	m := newMortal(t)
+	t.Parallel()
+	killedChat(t, storetest.OnCluster(t), soak(2, 100), soak(2, 4))
+}
+
+// soak chooses the long form of a test.
+func soak(short, long int) int {
+	if os.Getenv("STOA_SOAK") == "1" {
+		return long
+	}
+	return short
+}
+
+func killedChat(t *testing.T, f storetest.Form, kills, talkers int) {
+	m := newMortal(t, f)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	var wg sync.WaitGroup
@@ -215,8 +243,7 @@ func TestKilledChat(t *testing.T) {
 	for i := 0; i < kills && !t.Failed(); i++ {
 		m.waitFor(streaming + moment(i%4))
 		<-time.After(time.Duration(rnd.IntN(15)) * time.Millisecond)
-		m.kill()
-		m.start()
+		m.killWith(f, i)
 	}
 	close(stop)
 	wg.Wait()
@@ -233,6 +260,24 @@ func TestKilledChat(t *testing.T) {
 				t.Errorf("no turn was cut off %s", at)
 			}
 		}
+	}
+}
+
+// killWith kills the hub, and every other time what leads the log of the
+// conversations: with the hub, or alone where the store goes on without it.
+func (m *mortal) killWith(f storetest.Form, i int) {
+	leader := f.Kill != nil && i%2 == 0
+	hub := !leader || !f.GoesOn || i%4 == 2
+	mend := func() {}
+	if leader {
+		mend = f.Kill(m.t, "chat")
+	}
+	if hub {
+		m.kill()
+	}
+	mend() // first: a hub does not start without its store
+	if hub {
+		m.start()
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
-// The test binary is three programs: the tests, the peers that they start as
-// servers, and stoa itself.
+// The test binary is four programs: the tests, the peers that they start as
+// servers, the stores of hubs, and stoa itself.
 func TestMain(m *testing.M) {
+	storetest.Child()
 	peer.Main()
 	testscript.Main(watched{m}, map[string]func(){"stoa": func() { os.Exit(Main(os.Args)) }})
 }

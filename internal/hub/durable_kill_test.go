@@ -15,6 +15,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // A writer stores values through a hub that is killed under it and keeps count
@@ -165,8 +166,12 @@ func (w *writer) check(t *testing.T) {
 // acknowledged is there after each restart, and nothing else.
 func TestKilledHub(t *testing.T) {
 	hubtest.Parallel(t)
-	wanted, kills := int64(soak(200, 10_000)), soak(3, 60)
-	d := newDurable(t)
+	killedWithValues(t, storetest.Folder(), soak(3, 60), soak(200, 10_000))
+}
+
+func killedWithValues(t *testing.T, f storetest.Form, kills, count int) {
+	wanted := int64(count)
+	d := newDurableIn(t, "", f)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	var acked, unsure atomic.Int64
@@ -185,7 +190,7 @@ func TestKilledHub(t *testing.T) {
 			}
 		})
 	}
-	d.killOften(t, kills, wanted, &acked, rand.New(rand.NewPCG(seed, 99)))
+	d.killOften(t, f, "session", kills, wanted, &acked, rand.New(rand.NewPCG(seed, 99)))
 	wg.Wait()
 	d.kill(t)
 	d.start(t)

@@ -138,15 +138,38 @@ func (d *durable) start(t *testing.T) {
 	d.url, d.cmd, d.in = strings.TrimSpace(line), cmd, in
 }
 
-// killOften kills the hub and starts it anew, so many times at random moments
-// while acked goes up to what is wanted.
-func (d *durable) killOften(t *testing.T, kills int, wanted int64, acked *atomic.Int64, rnd *rand.Rand) {
+// newDurableIn is newDurableOver with the records in a form of store.
+func newDurableIn(t *testing.T, up string, f storetest.Form) *durable {
+	t.Helper()
+	if f.Options.URL == "" {
+		return newDurableOver(t, up)
+	}
+	return newDurableOn(t, up, strings.Repeat("|", max(f.Options.Replicas, 1))+" "+f.Options.URL)
+}
+
+// killOften kills so many times at random moments, while acked goes up to what is
+// wanted: the hub, and where there is one every other time what leads a log, or
+// both. What was killed is started anew.
+func (d *durable) killOften(t *testing.T, f storetest.Form, log string, kills int, wanted int64, acked *atomic.Int64, rnd *rand.Rand) {
 	t.Helper()
 	for i := range kills {
 		at := (int64(i)*wanted + rnd.Int64N(wanted)) / int64(kills)
 		await.Until(t, fmt.Sprintf("%d are acknowledged", at), func() bool { return acked.Load() >= at || t.Failed() })
-		d.kill(t)
-		d.start(t)
+		leader, hub := f.Kill != nil && i%2 == 0, f.Kill == nil || i%4 != 0
+		mend := func() {}
+		if leader {
+			mend = f.Kill(t, log)
+		}
+		if hub {
+			d.kill(t)
+		} else if f.GoesOn {
+			now := min(acked.Load(), wanted-1)
+			await.Until(t, "it goes on without the leader", func() bool { return acked.Load() > now || t.Failed() })
+		}
+		mend() // before the hub: it does not start without its store
+		if hub {
+			d.start(t)
+		}
 	}
 }
 
@@ -186,9 +209,14 @@ type reply struct {
 	Success bool
 	Data    json.RawMessage
 	Error   string
+	Code    string
 }
 
-var errRefused = errors.New("the tool said no")
+var (
+	errRefused = errors.New("the tool said no")
+	// errUnstored means that the hub could not ask its store, or got no answer.
+	errUnstored = errors.New("the store does not answer")
+)
 
 // tool calls a built-in tool in a Session. An error that is not errRefused means
 // that nobody knows what came of it.
@@ -225,6 +253,9 @@ func (d *durable) tool(c *http.Client, session, name, args string) (reply, error
 	var a reply
 	if err := json.Unmarshal([]byte(m.Text()), &a); err != nil {
 		return reply{}, fmt.Errorf("%s: %w: %.300s", name, err, m.Raw)
+	}
+	if a.Code == "STORAGE" {
+		return a, fmt.Errorf("%w: %s", errUnstored, a.Error)
 	}
 	if !a.Success {
 		return a, fmt.Errorf("%w: %s", errRefused, a.Error)

@@ -185,63 +185,30 @@ func planners(t *testing.T, n int, wanted int64, d func() *durable) (all []*plan
 // made again, and none is lost.
 func TestKilledHubWithPlans(t *testing.T) {
 	hubtest.Parallel(t)
-	wanted, kills := int64(soak(36, 1000)), soak(4, 80)
-	web := planPeer(t)
-	d := newDurableOver(t, web.URL)
+	killedWithPlans(t, storetest.Folder(), soak(4, 80), soak(36, 1000))
+}
+
+func killedWithPlans(t *testing.T, f storetest.Form, kills, count int) {
+	wanted, web := int64(count), planPeer(t)
+	d := newDurableIn(t, web.URL, f)
 	all, begun, wait := planners(t, 6, wanted, func() *durable { return d })
-	d.killOften(t, kills, wanted, begun, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 99)))
+	d.killOften(t, f, "plan", kills, wanted, begun, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 99)))
 	wait()
 	d.kill(t)
 	d.start(t)
 	for _, p := range all {
-		p.settled(t, await.Patience)
+		p.settled(t, 2*await.Patience)
 	}
 	d.stop(t)
-	sum := checkJournals(t, storetest.Open(t, store.Options{Dir: hub.StoreDir(d.data)}), web)
+	kept := f.Options
+	if kept.URL == "" {
+		kept.Dir = hub.StoreDir(d.data)
+	}
+	sum := checkJournals(t, storetest.Open(t, kept), web)
 	if sum.runs == 0 || sum.done == 0 {
 		t.Errorf("it shows nothing: %+v", sum)
 	}
 	t.Logf("%+v, %d kills", sum, kills+1)
-}
-
-// TestPlansWithoutLeader stops the node that leads the journals of runs, and in
-// the long form the hub too.
-func TestPlansWithoutLeader(t *testing.T) {
-	hubtest.Parallel(t)
-	if testing.Short() {
-		t.Skip("a cluster takes a while")
-	}
-	wanted, stops := int64(soak(24, 400)), soak(2, 12)
-	web, c := planPeer(t), storetest.StartCluster(t)
-	d := newDurableOn(t, web.URL, "||| "+c.URL)
-	all, begun, wait := planners(t, 4, wanted, func() *durable { return d })
-	for i := range stops {
-		at := int64(i+1) * wanted / int64(stops+1)
-		await.Until(t, "so many are begun", func() bool { return begun.Load() >= at || t.Failed() })
-		leader := c.Leader(t, "plan")
-		c.Kill(leader)
-		both := i%3 == 2
-		if both {
-			d.kill(t)
-		} else {
-			await.Until(t, "runs are begun without it", func() bool { return begun.Load() > at || t.Failed() })
-		}
-		c.Restart(t, leader)
-		c.Whole(t, "plan")
-		if both { // not before: a hub does not start without its store
-			d.start(t)
-		}
-	}
-	wait()
-	for _, p := range all {
-		p.settled(t, 2*await.Patience)
-	}
-	d.stop(t)
-	sum := checkJournals(t, storetest.Open(t, c.Options()), web)
-	if sum.done == 0 {
-		t.Errorf("it shows nothing: %+v", sum)
-	}
-	t.Logf("%+v, %d times without a leader", sum, stops)
 }
 
 // TestPlansOfTwoHubs has two hubs on one store, of which one is killed for

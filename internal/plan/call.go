@@ -48,6 +48,9 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	if err := r.record(ctx, start); err != nil {
 		return err
 	}
+	if r.state.Holder != r.of.name {
+		return errTaken // it was read along: no answer came to what was recorded
+	}
 	var hooks call.Hooks
 	if d.Kind == OwnCall {
 		hooks = r.hooks(d, start, allowed, defined)

@@ -196,6 +196,9 @@ func (r *Run) turn(ctx context.Context, calls *sync.WaitGroup) (wait time.Durati
 				wait = max(time.Until(d.Until), 0)
 				continue
 			}
+			if r.state.Holder != r.of.name {
+				return 0, false, errTaken // nobody need have been in the way of writing: it was heard
+			}
 			if r.of.Closing() && (d.What == DoCall || d.What == DoAsk || d.What == DoOpen) {
 				continue // the next hub does it
 			}

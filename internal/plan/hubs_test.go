@@ -1,12 +1,15 @@
 package plan_test
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/store"
 )
 
 // TestTwoHubs has two hubs on one store. One drives a run at a time; what
@@ -100,5 +103,59 @@ func TestManyHands(t *testing.T) {
 	}
 	if got := strings.Count(s.called(), "echo"); got != 3 {
 		t.Errorf("%d calls", got)
+	}
+}
+
+// TestTakenWithoutAConflict has another hub take a run over while this one waits
+// for a call: this one hears of it before it writes again, so that nothing is in
+// its way. It begins no call before it has taken the run back.
+func TestTakenWithoutAConflict(t *testing.T) {
+	s := newStage(t)
+	s.runs.Resume()
+	run := s.start(`{"steps":[{"id":"a","tool":"gate","args":{"gate":"g"}},{"id":"b","tool":"echo","after":["a"]}]}`)
+	s.busy(1)
+	log, err := s.store.Log(t.Context(), store.LogOptions{Name: "plan", Subjects: []string{"evt.plan.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := log.Last(t.Context(), "evt.plan.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e plan.Event
+	if err := json.Unmarshal(last.Data, &e); err != nil {
+		t.Fatal(err)
+	}
+	e = plan.Event{N: e.N + 1, Time: time.Now().UTC(), Type: plan.RunTaken, By: "another"}
+	entry, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(t.Context(), last.Subject, entry, last.Seq); err != nil {
+		t.Fatal(err)
+	}
+	holders := func() (all []string) {
+		if err := run.Journal(t.Context(), func(e plan.Event) error {
+			switch {
+			case e.Type == plan.RunTaken && e.By == "another":
+				all = append(all, "another")
+			case e.Type == plan.RunTaken:
+				all = append(all, "this one")
+			case e.Type == plan.CallStarted:
+				all = append(all, e.Step)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	s.until("this hub hears of it", func() bool { return slices.Contains(holders(), "another") })
+	s.gate("g") <- 1
+	if v := s.wait(run); states(v) != "done: a done, b done" {
+		t.Error(states(v))
+	}
+	if got := strings.Join(holders(), ", "); !strings.HasSuffix(got, "a, another, this one, b") {
+		t.Errorf("the run went on as %s", got)
 	}
 }

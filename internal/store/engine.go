@@ -92,7 +92,7 @@ func dialEngine(ctx context.Context, o Options, h *health) (*engine, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	if _, err := e.js.AccountInfo(ctx); err != nil {
+	if err := e.answers(ctx); err != nil {
 		e.close()
 		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 			return nil, fmt.Errorf("%s has no JetStream for us: enable it for the server and the account (%w)", o.where(), err)
@@ -104,6 +104,19 @@ func dialEngine(ctx context.Context, o Options, h *health) (*engine, error) {
 		return nil, fmt.Errorf("%s takes messages of %d bytes, we need %d: raise its max_payload", o.where(), have, need)
 	}
 	return e, nil
+}
+
+// answers asks whether the engine has JetStream for us, again if it is silent:
+// nobody answers for a cluster that has just lost its leader.
+func (e *engine) answers(outer context.Context) error {
+	for {
+		ctx, cancel := context.WithTimeout(outer, patience)
+		_, err := e.js.AccountInfo(ctx)
+		cancel()
+		if err == nil || outer.Err() != nil || !silent(err) {
+			return err
+		}
+	}
 }
 
 // headerRoom is what the headers of a message may take beside its entry.
