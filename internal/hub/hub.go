@@ -71,6 +71,7 @@ type Hub struct {
 	log         *slog.Logger
 	logs        *obs.Logs
 	data        *dataDir // nil in a temporary hub
+	shared      *shared  // nil: this hub shares no secrets with others
 	tokens      auth.Verifier
 	lobby       *lobby.Lobby
 	tellsUsers  bool          // the system says which user of this machine calls
@@ -198,10 +199,7 @@ func (h *Hub) openGround(opts Options) (err error) {
 
 // openDomain opens what calls pass through.
 func (h *Hub) openDomain(Options) error {
-	var key []byte
-	if h.data != nil {
-		key = []byte(h.data.key)
-	}
+	key := h.signingKey()
 	h.cat = catalog.New(50 * time.Millisecond)
 	h.cat.Panicked(func(v any, stack []byte) {
 		h.log.Error("telling of a new list stumbled", obs.KeyAction, "list", obs.KeyErr, v, "stack", string(stack))

@@ -56,7 +56,7 @@ func (h *Hub) openLastLists() (err error) {
 	if h.data == nil {
 		return nil
 	}
-	h.last.key = []byte(h.data.key)
+	h.last.key = h.signingKey()
 	h.last.bucket, err = h.state.store.Bucket(context.Background(), store.BucketOptions{Name: "lists", TTL: lastLife})
 	return err
 }

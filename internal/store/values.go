@@ -11,18 +11,27 @@ import (
 // to be told of changes. They may have been written as values of the bucket. A
 // nil s keeps them in memory. Subjects and Alone are set here.
 func Values[V any](ctx context.Context, s *Store, b BucketOptions, o journal.ValuesOptions[V]) (*journal.Values[V], error) {
-	if s == nil {
-		o.Subjects, o.Alone = b.Name+".>", true
-		return journal.OpenValues(ctx, journal.NewMemory(), o)
+	var log journal.Log = journal.NewMemory()
+	o.Subjects, o.Alone = b.Name+".>", s == nil || s.Alone()
+	if s != nil {
+		var err error
+		if log, o.Subjects, err = s.ValuesLog(ctx, b); err != nil {
+			return nil, err
+		}
 	}
-	bucket, err := s.Bucket(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	o.Subjects, o.Alone = bucket.l.name+".>", s.Alone()
-	v, err := journal.OpenValues(ctx, bucket.l, o)
+	v, err := journal.OpenValues(ctx, log, o)
 	if err != nil {
 		return nil, fmt.Errorf("read the values %s: %w", b.Name, err)
 	}
 	return v, nil
+}
+
+// ValuesLog opens the log in which the values of a bucket are, and says which
+// subjects the keys have in it. It is for who has something to do to all entries.
+func (s *Store) ValuesLog(ctx context.Context, b BucketOptions) (log journal.Log, subjects string, err error) {
+	bucket, err := s.Bucket(ctx, b)
+	if err != nil {
+		return nil, "", err
+	}
+	return bucket.l, bucket.l.name + ".>", nil
 }
