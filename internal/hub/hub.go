@@ -110,7 +110,7 @@ type Hub struct {
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
 
-	leases leases
+	agents registered
 
 	current   atomic.Pointer[config.Config] // since the first reload
 	refused   atomic.Pointer[[]refusal]     // what is wrong with the files as they are now; nil: nothing
@@ -280,6 +280,9 @@ func (h *Hub) begin(Options) error {
 	if err := h.setAgents(nil, offered(h.cfg)); err != nil {
 		return err
 	}
+	if err := h.openRegistered(); err != nil {
+		return err
+	}
 	if v, ok := h.tokens.(*verifier); ok {
 		v.tokens.OnFirstUse(h.startAfresh)
 	}
@@ -288,7 +291,6 @@ func (h *Hub) begin(Options) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.opened(cancel)
-	h.opened(h.leases.close)
 	h.opened(h.web.close)
 	h.wg.Go(func() { h.sweep(ctx) })
 	return nil

@@ -106,6 +106,7 @@ func (h *Hub) health() []healthItem {
 	out = append(out, h.plainHealth()...)
 	out = append(out, h.chatHealth()...)
 	out = append(out, h.peerHealth()...)
+	out = append(out, h.registeredHealth()...)
 	out = append(out, h.sharedHealth()...)
 	return append(out, h.stateHealth()...)
 }

@@ -27,7 +27,7 @@ const (
 	signingName  = "signing"
 	vaultBucket  = "vault"
 	keyElsewhere = "Give this hub the cluster key of the others by store.keyFile, store.keyCommand or STOA_STORE_KEY. " +
-		"To begin with another key, stop all hubs and remove the streams bucket_vault, bucket_tokens, bucket_signins, bucket_codes and bucket_tickets from the store; tokens have to be made again then"
+		"To begin with another key, stop all hubs and remove the streams bucket_vault, bucket_tokens, bucket_signins, bucket_codes, bucket_tickets and bucket_agents from the store; tokens have to be made again then"
 )
 
 // shared is what a hub has in common with the others on its store.
@@ -184,6 +184,6 @@ func (h *Hub) sharedHealth() []healthItem {
 }
 
 const (
-	alone     = "no cluster key is configured: tokens, sign-ins of browsers and signatures of this hub count at no other hub on its store"
+	alone     = "no cluster key is configured: tokens, sign-ins of browsers, signatures and registered agents of this hub count at no other hub on its store"
 	aloneHint = "Set store.keyFile, store.keyCommand or STOA_STORE_KEY to the same secret for all hubs on the store."
 )
