@@ -299,3 +299,29 @@ func TestOpenedLater(t *testing.T) {
 		}
 	}
 }
+
+// While the store is away nothing is promised, and nothing is lost.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	s := storetest.StartServer(t)
+	a, b := open(t, s), open(t, s)
+	r := add(t, a, agent("worker"), "")
+	await.Until(t, "all know", func() bool { return b.serves("worker") })
+	s.Kill()
+	for what, err := range map[string]error{
+		"renew": second(b.Renew(t.Context(), "worker", "ann", r.Lease)),
+		"end":   b.Remove(t.Context(), "worker", "ann", r.Lease),
+		"add":   second(b.Add(t.Context(), agent("other"), "")),
+	} {
+		if !is(err, fault.Storage) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if !a.serves("worker") || !b.serves("worker") {
+		t.Error("it is gone while the store is away")
+	}
+	s.Restart(t)
+	await.NoError(t, "it is renewed", func() error { return second(b.Renew(t.Context(), "worker", "ann", r.Lease)) })
+	await.NoError(t, "it is ended", func() error { return b.Remove(t.Context(), "worker", "ann", r.Lease) })
+	await.Until(t, "it counts nowhere", func() bool { return !a.serves("worker") && !b.serves("worker") })
+}
