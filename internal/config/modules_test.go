@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stoahub/stoa/internal/secret"
 )
 
 func TestModules(t *testing.T) {
@@ -121,16 +123,40 @@ func TestStoreShapes(t *testing.T) {
 		`store: nats://a:4222,nats://b:4222`:    {URL: "nats://a:4222,nats://b:4222", Replicas: 1},
 		`store: {url: "nats://a", replicas: 3}`: {URL: "nats://a", Replicas: 3},
 		`store: {url: "tls://a", credentials: /c, tls: {ca: /ca}}`: {URL: "tls://a", Credentials: "/c", TLS: StoreTLS{CA: "/ca"}, Replicas: 1},
+		`store: {url: "nats://a", key: "${CLUSTER}"}`:              {URL: "nats://a", Replicas: 1, Key: secret.New("of-the-cluster")},
+		`store: {url: "nats://a", keyFile: /k}`:                    {URL: "nats://a", Replicas: 1, KeyFile: "/k"},
+		`store: {url: "nats://a", keyCommand: [pass, "${WHICH}"]}`: {URL: "nats://a", Replicas: 1, KeyCommand: []string{"pass", "show"}},
 	} {
-		c, _ := must(t, Options{Dir: folder(t, "stoa.yaml", "stoa: 1\n"+file)})
-		if diff := cmp.Diff(want, c.Store); diff != "" {
+		c, _ := must(t, Options{Dir: folder(t, "stoa.yaml", "stoa: 1\n"+file), Env: fixed("CLUSTER", "of-the-cluster", "WHICH", "show")})
+		if diff := cmp.Diff(want, c.Store, cmp.Comparer(sameSecret)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", file, diff)
 		}
 	}
 	// A later file's plain address replaces all that was said of the store.
-	dir := folder(t, "a.yaml", "stoa: 1\nstore: {url: 'nats://a', credentials: /c, replicas: 3}", "b.yaml", "stoa: 1\nstore: embedded")
+	dir := folder(t, "a.yaml", "stoa: 1\nstore: {url: 'nats://a', credentials: /c, replicas: 3, keyFile: /k}", "b.yaml", "stoa: 1\nstore: embedded")
 	c, _ := must(t, Options{Dir: dir, Files: []string{"a.yaml", "b.yaml"}})
-	if diff := cmp.Diff(Store{Replicas: 1}, c.Store); diff != "" || c.Origin("/store/replicas") != "default" {
+	if diff := cmp.Diff(Store{Replicas: 1}, c.Store, cmp.Comparer(sameSecret)); diff != "" || c.Origin("/store/replicas") != "default" {
 		t.Errorf("-want +got\n%s %s", diff, c.Origin("/store/replicas"))
+	}
+}
+
+// The environment says the cluster key where no file does, and it is never shown.
+func TestStoreKeyOfTheEnvironment(t *testing.T) {
+	const key = "known-to-all-hubs-and-nobody-else"
+	for file, want := range map[string]string{
+		`store: {url: "nats://a"}`:                     key,
+		`store: embedded`:                              key,
+		`store: {url: "nats://a", key: its-own}`:       "its-own",
+		`store: {url: "nats://a", keyFile: /k}`:        "",
+		`store: {url: "nats://a", keyCommand: [pass]}`: "",
+	} {
+		c, _ := must(t, Options{Dir: folder(t, "stoa.yaml", "stoa: 1\n"+file), Env: fixed("STOA_STORE_KEY", key)})
+		if got := c.Store.Key.Reveal(); got != want {
+			t.Errorf("%s: %q", file, got)
+		}
+		var shown strings.Builder
+		if err := c.Show(&shown, true); err != nil || strings.Contains(shown.String(), key) {
+			t.Errorf("%s: shown: %s, %v", file, &shown, err)
+		}
 	}
 }

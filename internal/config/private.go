@@ -20,7 +20,7 @@ func PrivateNames() []string {
 // it names that hold secrets or say whom to trust, and the data folder.
 func (c *Config) Private() []string {
 	files := []string{c.Data, c.TLS.Cert, c.TLS.Key, c.Auth.TokensFile, c.Log.File.Directory,
-		c.Store.Credentials, c.Store.TLS.CA, c.Store.TLS.Cert, c.Store.TLS.Key}
+		c.Store.Credentials, c.Store.KeyFile, c.Store.TLS.CA, c.Store.TLS.Cert, c.Store.TLS.Key}
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		files = append(files, s.EnvFile, s.TLS.CA, s.TLS.Cert, s.TLS.Key)

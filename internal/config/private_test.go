@@ -14,7 +14,7 @@ data: ../data
 tls: {cert: tls.crt, key: tls.key}
 auth: {tokensFile: tokens}
 log: {file: {directory: log}}
-store: {url: "tls://localhost:4222", credentials: nats.creds, tls: {ca: nats.ca, cert: nats.crt, key: nats.key}}
+store: {url: "tls://localhost:4222", credentials: nats.creds, keyFile: cluster.key, tls: {ca: nats.ca, cert: nats.crt, key: nats.key}}
 servers:
   one: {command: x, envFile: one.env}
   two: {url: "https://two", tls: {ca: two.ca, cert: two.crt, key: two.key}}
@@ -37,7 +37,7 @@ servers:
 	}{
 		"nothing": {Options{}, nil},
 		"named": {Options{Files: []string{"own/hub.yaml"}, EnvFiles: []string{"vars"}}, append(own("hub.yaml", ".env", "tls.crt", "tls.key", "tokens", "log", "nats.creds",
-			"nats.ca", "nats.crt", "nats.key", "one.env", "two.ca", "two.crt", "two.key"), filepath.Join(dir, "vars"), filepath.Join(dir, "data"))},
+			"cluster.key", "nats.ca", "nats.crt", "nats.key", "one.env", "two.ca", "two.crt", "two.key"), filepath.Join(dir, "vars"), filepath.Join(dir, "data"))},
 		"by a variable": {Options{Env: fixed("MCP_JSON_PATH", "elsewhere.json")}, []string{filepath.Join(dir, "elsewhere.json")}},
 		"by a variable that is not looked at now": {Options{Files: []string{"own/hub.yaml"}, Env: fixed("MCP_JSON_PATH", "elsewhere.json")},
 			[]string{filepath.Join(dir, "elsewhere.json"), filepath.Join(dir, "own/hub.yaml")}},

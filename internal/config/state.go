@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/stoahub/stoa/internal/secret"
+)
 
 // Store says where durable state lives.
 type Store struct {
@@ -8,6 +12,12 @@ type Store struct {
 	Credentials string // a NATS credentials file; empty: none
 	TLS         StoreTLS
 	Replicas    int // of each stream; 1 unless the store is a cluster
+
+	// The cluster key: at most one of these says what it is. It encrypts the
+	// secrets that hubs with the same URL share; without it they share none.
+	Key        secret.String
+	KeyFile    string   // a file that holds it
+	KeyCommand []string // a program and its arguments, which prints it
 }
 
 // StoreTLS says how the addresses of a store are trusted.

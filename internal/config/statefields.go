@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/stoahub/stoa/internal/secret"
 )
 
 const pathDoc = " `${VAR}` is filled in; a relative path starts at the file's folder."
@@ -24,7 +26,7 @@ func storeField() field[Config] {
 		}
 		// One address says all there is to say of the store.
 		c.Store = Default().Store
-		for _, key := range []string{"credentials", "tls", "replicas"} {
+		for _, key := range []string{"credentials", "tls", "replicas", "key", "keyFile", "keyCommand"} {
 			d.trace.forget(under(path, key))
 		}
 		table[0].decode(d, n, under(path, "url"), &c.Store)
@@ -61,6 +63,9 @@ func storeFields() []field[Store] {
 		textField("credentials", "The credentials file for the addresses."+pathDoc, asPath, func(s *Store) *string { return &s.Credentials }, nil),
 		objectField("tls", "How the addresses are trusted.", func(s *Store) *StoreTLS { return &s.TLS }, trust),
 		intField("replicas", "How many servers of the cluster keep each piece of state.", 1, 5, func(s *Store) *int { return &s.Replicas }),
+		secretField("key", "The cluster key: a secret of at least 32 characters that all hubs with these addresses are given. It encrypts the secrets that they share: tokens, sign-ins of browsers, agents that have registered, and the key that signs what clients bring back. Without it each hub has its own, and says so. Left out, `STOA_STORE_KEY` decides. It is never shown. `${VAR}` is filled in.", func(s *Store) *secret.String { return &s.Key }),
+		textField("keyFile", "A file that holds the cluster key, in place of `key`; nobody else may be able to read it."+pathDoc, asPath, func(s *Store) *string { return &s.KeyFile }, nil),
+		textsField("keyCommand", "A program and its arguments, in place of `key`, whose output is the cluster key. It is run without a shell when the hub starts and may take 30 s. `${VAR}` is filled in.", expanded, false, func(s *Store) *[]string { return &s.KeyCommand }, nil),
 	}
 }
 
@@ -83,6 +88,7 @@ func checkStoreWhole(s *Store, problem func(path, text, hint string)) {
 	if s.Replicas < 0 || s.Replicas > 5 {
 		problem("/store/replicas", "the number of replicas is out of bounds", between(1, 5))
 	}
+	checkStoreKey(s, problem)
 	if s.URL != "" {
 		return
 	}
@@ -94,6 +100,28 @@ func checkStoreWhole(s *Store, problem func(path, text, hint string)) {
 		problem("/store/tls", "the embedded store has no address to trust", hint)
 	case s.Replicas > 1:
 		problem("/store/replicas", "the embedded store is a single server and keeps one replica", hint)
+	}
+}
+
+// checkStoreKey looks at what says the cluster key. One that is in the
+// environment of a hub whose store is embedded does no harm.
+func checkStoreKey(s *Store, problem func(path, text, hint string)) {
+	var said []string
+	for _, one := range []struct {
+		key   string
+		given bool
+	}{{"key", s.Key.Reveal() != ""}, {"keyFile", s.KeyFile != ""}, {"keyCommand", s.KeyCommand != nil}} {
+		if one.given {
+			said = append(said, one.key)
+		}
+	}
+	switch {
+	case len(said) > 1:
+		problem("/store/"+said[1], "the cluster key is said twice, by "+strings.Join(said, " and "), "keep one of them")
+	case s.KeyCommand != nil && (len(s.KeyCommand) == 0 || s.KeyCommand[0] == ""):
+		problem("/store/keyCommand", "there is no program", `write the program and its arguments, as in ["pass", "show", "stoa"]`)
+	case s.URL == "" && len(said) > 0 && said[0] != "key":
+		problem("/store/"+said[0], "the embedded store is one hub's alone and takes no cluster key", "give url, the address of the cluster, or leave it out")
 	}
 }
 

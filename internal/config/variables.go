@@ -35,6 +35,7 @@ func variables() []variable {
 		{"AIUR_STOP_SERVER_ON_EXIT", "/attach/stopOnExit", "true or false", setBool(func(c *Config) *bool { return &c.Attach.StopOnExit })},
 		{"AIUR_SERVER_LAUNCH_TIMEOUT", "/attach/launchTimeout", "milliseconds", setMillis(1, func(c *Config) *time.Duration { return &c.Attach.LaunchTimeout })},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "/telemetry/endpoint", "the http or https address of an OTLP receiver", setEndpoint},
+		{"STOA_STORE_KEY", "/store/key", "the cluster key, where the file says neither `keyFile` nor `keyCommand`", setStoreKey},
 		{"MAX_TOKEN_COUNT", "/chat/maxTokenCount", "tokens that a model may be given", setWhole(256, 100_000_000, func(c *Config) *int { return &c.Chat.MaxTokenCount })},
 		{"GEMINI_API_KEY", "/models/gemini/apiKey", "the key of Gemini, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.Gemini })},
 		{"OPENAI_API_KEY", "/models/openai/apiKey", "the key of OpenAI, for every model of it without one", setKey(func(m *ModelVariables) *secret.String { return &m.OpenAI })},
@@ -140,6 +141,13 @@ func setKey(p func(*ModelVariables) *secret.String) setter {
 		*p(&c.Models.Given) = secret.New(key)
 		return "", ""
 	}
+}
+
+func setStoreKey(_ *loader, c *Config, value string) (string, string) {
+	if s := &c.Store; s.KeyFile == "" && s.KeyCommand == nil {
+		s.Key = secret.New(strings.TrimSpace(value))
+	}
+	return "", ""
 }
 
 func setOpenAIBase(_ *loader, c *Config, value string) (string, string) {

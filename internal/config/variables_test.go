@@ -21,7 +21,7 @@ var aiur = []string{
 	"AIUR_AUTO_LAUNCH_SERVER", "false", "AIUR_SERVER_INDEPENDENT", "0", "AIUR_STOP_SERVER_ON_EXIT", "1", "AIUR_SERVER_LAUNCH_TIMEOUT", "15000",
 	"AIUR_ENABLE_FILE_LOGGING", "FALSE", "AIUR_LOG_DIRECTORY", "/var/log/aiur", "AIUR_LOG_RETENTION_DAYS", "14", "AIUR_MAX_LOG_FILE_SIZE", "1048576",
 	"OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318", "MAX_TOKEN_COUNT", "8192", "GEMINI_API_KEY", "hidden-g", "OPENAI_API_KEY", "hidden-o", "OPENAI_BASE_URL", "http://localhost:9/v1/", "ANTHROPIC_API_KEY", "hidden-a", "OLLAMA_HOST", "0.0.0.0",
-	"AIUR_MODULES", "@legion/tools-registry/context,debug", "AIUR_VERBOSE", "true",
+	"STOA_STORE_KEY", "hidden-k", "AIUR_MODULES", "@legion/tools-registry/context,debug", "AIUR_VERBOSE", "true",
 }
 
 func sameSecret(a, b secret.String) bool { return a.Reveal() == b.Reveal() }
@@ -37,6 +37,7 @@ func TestVariables(t *testing.T) {
 	want.Chat.MaxTokenCount = 8192
 	want.Telemetry.Endpoint = "http://localhost:4318"
 	want.Models.Given = ModelVariables{secret.New("hidden-g"), secret.New("hidden-o"), secret.New("hidden-a"), "http://localhost:9/v1", "http://127.0.0.1:11434"}
+	want.Store.Key = secret.New("hidden-k")
 	want.Log = Log{Level: "debug", Format: "auto", File: LogFile{Directory: "/var/log/aiur", RetentionDays: 14, MaxSize: 1 << 20}}
 	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret)); diff != "" || len(notes) > 0 {
 		t.Errorf("-want +got\n%s\n%v", diff, notes)
@@ -67,6 +68,7 @@ telemetry: {endpoint: "https://otel.example/x"}
 	want.Modules.Debug.Enabled, want.Modules.Named = false, []string{"context"}
 	want.Chat.MaxTokenCount = 4096
 	want.Telemetry.Endpoint = "https://otel.example/x"
+	want.Store.Key = secret.New("hidden-k")
 	if diff := cmp.Diff(want, *c, cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(sameSecret), cmpopts.IgnoreFields(Config{}, "Data", "Listen", "Models")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

@@ -3,17 +3,20 @@
 // choose what only the hub can reach.
 //
 // It promises that a connection is made to no address but that of whoever
-// registered the agent, or one that the hub's owner has listed. What is checked
+// registered the agent, or one that the hub's owner has listed; and to none that
+// means this machine, for an agent that was registered at another. What is checked
 // is the IP address that the connection is made to, each time one is made, so
 // that a name which later stands for something else leads nowhere.
 package dial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -79,6 +82,7 @@ type Rule struct {
 	host    string
 	from    netip.Addr
 	entries []Entry
+	at      string // where it was registered, if that is another machine
 }
 
 // NewRule returns the rule for an agent whose URL has that host, and which was
@@ -86,6 +90,16 @@ type Rule struct {
 // not known where that was.
 func NewRule(host string, from netip.Addr, entries []Entry) *Rule {
 	return &Rule{host: hostname(host), from: plain(from), entries: entries}
+}
+
+// Elsewhere is the rule on another machine than the one at which the agent was
+// registered; at says which that is. Addresses that mean something special where
+// they are dialled are not that agent's here, listed or not, and what is this
+// machine's own address is only if the owner has listed it.
+func (r *Rule) Elsewhere(at string) *Rule {
+	there := *r
+	there.at = cmp.Or(at, "another hub")
+	return &there
 }
 
 // lookupTime bounds how long a name may take to be looked up.
@@ -121,15 +135,34 @@ func (r *Rule) Resolve(ctx context.Context) error {
 func (r *Rule) Check(a netip.Addr) error {
 	a = plain(a)
 	in := special(a)
+	switch {
+	case r.at == "":
+	case in.IsValid(), a == r.from && own(a) && !r.listed(a):
+		return &Refused{Host: r.host, Addr: a, From: r.from, At: r.at}
+	}
 	if r.from.IsValid() && (a == r.from && (!in.IsValid() || a.IsLoopback()) || a.IsLoopback() && r.from.IsLoopback()) {
 		return nil
 	}
-	for _, e := range r.entries {
-		if e.allows(r.host, a) {
-			return nil
-		}
+	if r.listed(a) {
+		return nil
 	}
 	return &Refused{Host: r.host, Addr: a, From: r.from}
+}
+
+func (r *Rule) listed(a netip.Addr) bool {
+	return slices.ContainsFunc(r.entries, func(e Entry) bool { return e.allows(r.host, a) })
+}
+
+// own reports whether an address is one of this machine's, or may be.
+func own(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(all, func(one net.Addr) bool {
+		p, err := netip.ParsePrefix(one.String())
+		return err != nil || plain(p.Addr()) == a
+	})
 }
 
 // Control refuses a connection before it is made; it is for net.Dialer.
@@ -146,6 +179,7 @@ type Refused struct {
 	Host string
 	Addr netip.Addr
 	From netip.Addr // the zero Addr if that is not known
+	At   string     // where it was registered, if the address leads to it only there
 }
 
 func (r *Refused) Error() string {
@@ -153,10 +187,21 @@ func (r *Refused) Error() string {
 	if r.Host != r.Addr.String() {
 		at += " is at " + r.Addr.String() + ", which"
 	}
+	if r.At != "" {
+		return fmt.Sprintf("the agent was registered at %s, and %s leads to it only there", r.At, r.Addr)
+	}
 	if !r.From.IsValid() {
 		return at + " is not listed in auth.register, and a proxy hides where the agent was registered from"
 	}
 	return fmt.Sprintf("%s is neither the address it was registered from (%s) nor listed in auth.register", at, r.From)
+}
+
+// Hint says what to do.
+func (r *Refused) Hint() string {
+	if r.At != "" {
+		return "Call it at that hub, or register it with an address at which all hubs can reach it."
+	}
+	return "Register the agent from the machine that it runs on, or have the hub's owner list its address in auth.register."
 }
 
 // plain is an address without what does not matter here.

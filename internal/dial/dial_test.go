@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -71,6 +72,72 @@ func TestWhereAnAgentMayBe(t *testing.T) {
 		if err != nil && !strings.Contains(err.Error(), "auth.register") {
 			t.Errorf("%s: %v does not say what would allow it", name, err)
 		}
+	}
+}
+
+// On another machine an address that means that machine is never dialled for the
+// agent, and all others as at the hub where it was registered.
+func TestElsewhere(t *testing.T) {
+	public := ownAddress(t)
+	for name, tc := range map[string]struct {
+		host, from, at string
+		listed         []string
+		ok             bool
+	}{
+		"where it came from":            {"192.0.2.5", "192.0.2.5", "192.0.2.5", nil, true},
+		"another machine":               {"192.0.2.6", "192.0.2.5", "192.0.2.6", nil, false},
+		"another machine, listed":       {"192.0.2.6", "192.0.2.5", "192.0.2.6", []string{"192.0.2.6"}, true},
+		"loopback":                      {"127.0.0.1", "127.0.0.1", "127.0.0.1", nil, false},
+		"loopback, mapped":              {"::ffff:127.0.0.1", "127.0.0.1", "::ffff:127.0.0.1", nil, false},
+		"loopback, listed":              {"127.0.0.1", "127.0.0.1", "127.0.0.1", []string{"127.0.0.0/8"}, false},
+		"localhost, listed":             {"localhost", "", "::1", []string{"localhost"}, false},
+		"a name that leads here":        {"worker.lan", "192.0.2.5", "127.0.0.1", []string{"worker.lan"}, false},
+		"no address":                    {"0.0.0.0", "127.0.0.1", "0.0.0.0", []string{"0.0.0.0"}, false},
+		"the wire of another, listed":   {"169.254.1.1", "169.254.1.1", "169.254.1.1", []string{"169.254.0.0/16"}, false},
+		"an address of ours":            {public, public, public, nil, false},
+		"an address of ours, listed":    {public, public, public, []string{public}, true},
+		"behind a proxy":                {"192.0.2.6", "", "192.0.2.6", nil, false},
+		"behind a proxy, listed":        {"192.0.2.6", "", "192.0.2.6", []string{"192.0.2.0/24"}, true},
+		"behind a proxy, loopback here": {"127.0.0.1", "", "127.0.0.1", []string{"127.0.0.1"}, false},
+	} {
+		if tc.at == "" {
+			continue // this machine has no address but loopback
+		}
+		var from netip.Addr
+		if tc.from != "" {
+			from = netip.MustParseAddr(tc.from)
+		}
+		rule := dial.NewRule(tc.host, from, entries(t, tc.listed...)).Elsewhere("the hub on there")
+		if err := rule.Check(netip.MustParseAddr(tc.at)); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err := dial.NewRule("127.0.0.1", netip.MustParseAddr("127.0.0.1"), nil).Elsewhere("the hub on there").Check(netip.MustParseAddr("127.0.0.1"))
+	if r, ok := errors.AsType[*dial.Refused](err); !ok || !strings.Contains(err.Error(), "the hub on there") || !strings.Contains(r.Hint(), "at that hub") {
+		t.Errorf("it does not say where it can be reached: %v", err)
+	}
+}
+
+// ownAddress is one of this machine's that is not special; "" if it has none.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if p, err := netip.ParsePrefix(one.String()); err == nil && p.Addr().IsGlobalUnicast() {
+			return p.Addr().String()
+		}
+	}
+	return ""
+}
+
+// Where a process is does not change, and is said where the system can tell.
+func TestLoopback(t *testing.T) {
+	a, b := dial.Loopback(), dial.Loopback()
+	if a != b || a == "" && runtime.GOOS == "linux" {
+		t.Errorf("%q, then %q", a, b)
 	}
 }
 

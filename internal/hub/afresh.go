@@ -22,7 +22,9 @@ const afreshTime = time.Minute
 func (h *Hub) startAfresh(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), afreshTime)
 	defer cancel()
-	h.endLeases(name)
+	if err := h.agents.book.Forget(ctx, name); err != nil {
+		return err
+	}
 	if err := h.tasks.Kept().Forget(ctx, name); err != nil {
 		return err
 	}
@@ -50,21 +52,6 @@ func (h *Hub) startAfresh(name string) error {
 	}
 	h.logger("auth").Info("a token is used for the first time, and starts with nothing", obs.KeyAction, "authenticate", "principal", name)
 	return nil
-}
-
-// endLeases takes out the agents that a principal has registered.
-func (h *Hub) endLeases(owner string) {
-	gone := map[string]*lease{}
-	h.leases.mu.Lock()
-	for name, l := range h.leases.m {
-		if l.owner == owner {
-			gone[name] = l
-		}
-	}
-	h.leases.mu.Unlock()
-	for name, l := range gone {
-		h.endLease(name, l)
-	}
 }
 
 // unpublishAll takes back the plans that a principal has published. What the hub

@@ -259,7 +259,7 @@ func (h *Hub) setAgents(old, next []config.Agent) error {
 // dropAgents ends those of old that next has not.
 func (h *Hub) dropAgents(old, next []config.Agent) {
 	for i := range old {
-		if !slices.ContainsFunc(next, func(a config.Agent) bool { return a.Name == old[i].Name }) {
+		if !slices.ContainsFunc(next, func(a config.Agent) bool { return a.Name == old[i].Name }) && !h.agents.has(old[i].Name) {
 			h.pool.Retire(old[i].Name)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/proc"
+	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
@@ -37,6 +38,9 @@ const durableUp = "STOA_DURABLE_UPSTREAM"
 // durableStore names the number of copies and the address of a store that it
 // shares with others.
 const durableStore = "STOA_DURABLE_STORE"
+
+// durableKey is the key of the cluster; empty for none.
+const durableKey = "STOA_DURABLE_KEY"
 
 // durableTraces names the receiver of its traces and how it calls itself there.
 const durableTraces = "STOA_DURABLE_TRACES"
@@ -57,6 +61,7 @@ func durableMain() {
 	}
 	if n, url, ok := strings.Cut(os.Getenv(durableStore), " "); ok {
 		cfg.Store.URL, cfg.Store.Replicas = url, len(n)
+		cfg.Store.Key = secret.New(os.Getenv(durableKey))
 	}
 	if url, service, ok := strings.Cut(os.Getenv(durableTraces), " "); ok {
 		cfg.Telemetry.Endpoint, cfg.Telemetry.Service = url, service
@@ -87,6 +92,7 @@ type durable struct {
 	log  string // of all its lives
 	up   string // the address of its upstream; empty for none
 	on   string // durableStore; empty for a store of its own
+	key  string // durableKey
 
 	mu  sync.Mutex
 	url string
@@ -119,7 +125,7 @@ func (d *durable) start(t *testing.T) {
 	}
 	defer log.Close()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up, durableStore+"="+d.on)
+	cmd.Env = append(os.Environ(), durableEnv+"="+d.data, durableUp+"="+d.up, durableStore+"="+d.on, durableKey+"="+d.key)
 	cmd.Stderr = log
 	in, out, err := proc.Start(cmd)
 	if err != nil {

@@ -76,7 +76,7 @@ func (h *Hub) AddModule(name string, m mcp.Handler) (*upstream.Upstream, error) 
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
 	put := h.pool.Add
-	if h.isStock(name) && !h.leases.has(name) {
+	if h.isStock(name) && !h.agents.has(name) {
 		put = h.pool.Replace // an agent that exists by default gives way
 	} else if h.pool.Get(name) != nil {
 		return nil, &fault.Error{Kind: fault.InvalidRequest, Subject: name, Msg: "a server has this name", Hint: "Rename that server."}

@@ -71,6 +71,7 @@ type Hub struct {
 	log         *slog.Logger
 	logs        *obs.Logs
 	data        *dataDir // nil in a temporary hub
+	shared      *shared  // nil: this hub shares no secrets with others
 	tokens      auth.Verifier
 	lobby       *lobby.Lobby
 	tellsUsers  bool          // the system says which user of this machine calls
@@ -109,7 +110,7 @@ type Hub struct {
 	ready       readiness
 	listens     func(addresses []string) // Options.Ready
 
-	leases leases
+	agents registered
 
 	current   atomic.Pointer[config.Config] // since the first reload
 	refused   atomic.Pointer[[]refusal]     // what is wrong with the files as they are now; nil: nothing
@@ -198,10 +199,7 @@ func (h *Hub) openGround(opts Options) (err error) {
 
 // openDomain opens what calls pass through.
 func (h *Hub) openDomain(Options) error {
-	var key []byte
-	if h.data != nil {
-		key = []byte(h.data.key)
-	}
+	key := h.signingKey()
 	h.cat = catalog.New(50 * time.Millisecond)
 	h.cat.Panicked(func(v any, stack []byte) {
 		h.log.Error("telling of a new list stumbled", obs.KeyAction, "list", obs.KeyErr, v, "stack", string(stack))
@@ -282,6 +280,9 @@ func (h *Hub) begin(Options) error {
 	if err := h.setAgents(nil, offered(h.cfg)); err != nil {
 		return err
 	}
+	if err := h.openRegistered(); err != nil {
+		return err
+	}
 	if v, ok := h.tokens.(*verifier); ok {
 		v.tokens.OnFirstUse(h.startAfresh)
 	}
@@ -290,7 +291,6 @@ func (h *Hub) begin(Options) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.opened(cancel)
-	h.opened(h.leases.close)
 	h.opened(h.web.close)
 	h.wg.Go(func() { h.sweep(ctx) })
 	h.wg.Go(func() { h.followPlans(ctx) })

@@ -76,7 +76,7 @@ func (h *Hub) openLastLists() (err error) {
 	if h.data == nil {
 		return nil
 	}
-	l.key = []byte(h.data.key)
+	l.key = h.signingKey()
 	l.values, err = store.Values(context.Background(), h.state.store, store.BucketOptions{Name: "lists", TTL: lastLife}, journal.ValuesOptions[lastSeen]{
 		Options: journal.Options{Logger: h.logger("upstream")},
 		Decode:  decodeLast,

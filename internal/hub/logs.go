@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -48,7 +49,7 @@ func (h *Hub) hideSecrets(cfgs ...*config.Config) {
 		}
 	}
 	for _, cfg := range cfgs {
-		for _, s := range slices.Concat(cfg.Models.Secrets(), cfg.Telemetry.Secrets(), cfg.Bridge.Secrets()) {
+		for _, s := range slices.Concat([]secret.String{cfg.Store.Key}, cfg.Models.Secrets(), cfg.Telemetry.Secrets(), cfg.Bridge.Secrets()) {
 			all = append(all, written(s.Reveal())...)
 		}
 	}
@@ -105,5 +106,7 @@ func (h *Hub) health() []healthItem {
 	out = append(out, h.plainHealth()...)
 	out = append(out, h.chatHealth()...)
 	out = append(out, h.peerHealth()...)
+	out = append(out, h.registeredHealth()...)
+	out = append(out, h.sharedHealth()...)
 	return append(out, h.stateHealth()...)
 }

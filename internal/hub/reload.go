@@ -151,7 +151,7 @@ func (h *Hub) planServers(p *changes, old, cfg *config.Config) error {
 		case before != nil:
 			p.replace = append(p.replace, o)
 			p.changes = append(p.changes, Change{"server", o.Name, "replaced"})
-		case h.pool.Get(o.Name) != nil && (old.Agent(o.Name) == nil || h.leases.has(o.Name)): // an agent of the config gives way
+		case h.pool.Get(o.Name) != nil && (old.Agent(o.Name) == nil || h.agents.has(o.Name)): // an agent of the config gives way
 			return &fault.Error{Kind: fault.InvalidRequest, Subject: "reload", Msg: fmt.Sprintf("the server name %s is taken by a registered agent or the program's own tools; nothing was changed", o.Name), Hint: "Rename the server."}
 		default:
 			p.add = append(p.add, o)
@@ -244,6 +244,7 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 	}
 	h.current.Store(cfg)
 	h.reconfigured(cfg)
+	h.agents.book.Again() // a name may be free now
 	if addresses := h.Addresses(); h.data != nil && len(addresses) > 0 {
 		if err := h.data.announce(addresses, cfg.Hash()); err != nil {
 			h.log.Warn("the data folder tells of the config before", "err", err)

@@ -131,6 +131,9 @@ func serve(s *http.Server, ln net.Listener) error {
 
 // Close ends everything that Open began. It may be called more than once.
 func (h *Hub) Close() {
+	if h.agents.book != nil {
+		h.agents.book.Close() // it waits for what is being reloaded, which must not wait for it
+	}
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
 	h.mu.Lock()

@@ -217,14 +217,15 @@ func around(s, part string) string {
 func TestEnvironmentOfProcesses(t *testing.T) {
 	hubtest.Parallel(t)
 	spec := peer.Spec{Tools: []peer.Tool{{Name: "env", Behaviour: peer.Do(peer.Env)}}}
-	environ := []string{"PATH=/bin", "HOME=/home/x", "LANG=C", "SECRET=1", "NODE_ENV=x", "OWN=outer", "AWS_SECRET_ACCESS_KEY=k"}
+	environ := []string{"PATH=/bin", "HOME=/home/x", "LANG=C", "SECRET=1", "NODE_ENV=x", "OWN=outer", "AWS_SECRET_ACCESS_KEY=k", "STOA_STORE_KEY=k"}
 	cwd := t.TempDir()
 	h := hubtest.New(t,
 		hubtest.Stdio("plain", spec, func(s *config.Server) { s.Env["OWN"], s.Cwd = secret.New("inner"), cwd }),
 		hubtest.Stdio("some", spec, func(s *config.Server) { s.InheritEnv.Names = []string{"NODE_ENV"} }),
+		hubtest.Stdio("all", spec, func(s *config.Server) { s.InheritEnv.All = true }),
 		func(s *hubtest.Setup) { s.Options.Environ = environ })
 	c := h.Client(t, hubtest.ClientOptions{})
-	for up, want := range map[string]string{"plain": "GORACE HOME LANG OWN PATH", "some": "GORACE HOME LANG NODE_ENV PATH"} {
+	for up, want := range map[string]string{"plain": "GORACE HOME LANG OWN PATH", "some": "GORACE HOME LANG NODE_ENV PATH", "all": "AWS_SECRET_ACCESS_KEY GORACE HOME LANG NODE_ENV OWN PATH SECRET"} {
 		settled(t, h, up)
 		got := hubtest.Decode[struct {
 			Env map[string]string

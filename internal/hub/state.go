@@ -51,6 +51,12 @@ func (h *Hub) openState() error {
 		for _, d := range h.state.store.Damage() {
 			h.log.Error("the store is damaged", "err", d)
 		}
+		if h.shared, err = openShared(ctx, h.state.store, h.cfg.Store); err != nil {
+			return err
+		}
+		for _, item := range h.sharedHealth() {
+			h.log.Warn(item.Text, obs.KeyAction, "open", "do", item.Hint)
+		}
 	}
 	var err error
 	h.state.sessions, err = session.Open(ctx, h.state.store, o)

@@ -152,7 +152,8 @@ func literally(name string) string {
 }
 
 // environment is what a server's process sees: a few harmless variables, those
-// that it is to inherit, and its own.
+// that it is to inherit, and its own. Not even all of the hub's have the cluster
+// key, which is for hubs alone.
 func environment(s *config.Server, environ []string) []string {
 	if environ == nil {
 		environ = os.Environ()
@@ -163,7 +164,7 @@ func environment(s *config.Server, environ []string) []string {
 		if _, own := s.Env[name]; own {
 			continue
 		}
-		if s.InheritEnv.All || slices.Contains(inherited, name) || slices.Contains(s.InheritEnv.Names, name) {
+		if s.InheritEnv.All && name != "STOA_STORE_KEY" || slices.Contains(inherited, name) || slices.Contains(s.InheritEnv.Names, name) {
 			out = append(out, kv)
 		}
 	}

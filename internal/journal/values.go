@@ -156,6 +156,15 @@ func (v *Values[V]) Read(ctx context.Context, key string) ([]byte, uint64, error
 // it is kept (Options.TombLife) is found by Latest alone.
 func (v *Values[V]) CatchUp(ctx context.Context) error { return v.j.Current(ctx, v.j.o.now()) }
 
+// Current is CatchUp with what was in the log at a moment: it asks the log only
+// if what is known is older than that.
+func (v *Values[V]) Current(ctx context.Context, since time.Time) error {
+	return v.j.Current(ctx, since)
+}
+
+// Known is a moment at which all that was in the log is known here.
+func (v *Values[V]) Known() time.Time { return v.j.Known() }
+
 // All are the values that are known here and can be read, in no order.
 func (v *Values[V]) All() iter.Seq2[string, Value[V]] {
 	return func(yield func(string, Value[V]) bool) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/dial"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -138,6 +139,9 @@ func Advice(err error) string {
 	}
 	if e, ok := errors.AsType[*Ended](err); ok {
 		return e.Hint
+	}
+	if r, ok := errors.AsType[*dial.Refused](err); ok {
+		return r.Hint()
 	}
 	_, noHost := errors.AsType[*net.DNSError](err)
 	switch text := fmt.Sprint(err); {

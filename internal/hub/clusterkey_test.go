@@ -1,0 +1,122 @@
+package hub_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/config"
+	"github.com/stoahub/stoa/internal/hub"
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/secret"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+const clusterKey = "the-cluster-key-of-the-tests-0123456789"
+
+// on puts a hub on a store that others use too, with their cluster key.
+func on(s *storetest.Server) hubtest.Edit {
+	return hubtest.Config(func(c *config.Config) { c.Store.URL, c.Store.Key = s.URL, secret.New(clusterKey) })
+}
+
+// What one hub has signed, the others on its store know, also after a restart.
+func TestHubsSignAlike(t *testing.T) {
+	hubtest.Parallel(t)
+	s := storetest.StartServer(t)
+	spec := nativeSpec()
+	up := hubtest.HTTP("up", peer.Serve(t, spec).URL)
+	o := hubtest.ClientOptions{Era: hubtest.Modern, Capabilities: tasksCapability}
+	a, b := hubtest.New(t, on(s), up), hubtest.New(t, on(s), up)
+	waitTools(t, a)
+	waitTools(t, b)
+	made := hubtest.Decode[aTask](a.Client(t, o).Tool("up__echo", `{"a":1}`).Result)
+	atB := b.Client(t, o)
+	if done := until(t, atB, made.TaskID, "completed"); !strings.Contains(string(done.Result), `"a":1`) {
+		t.Errorf("%+v", done)
+	}
+	bent := made.TaskID[:len(made.TaskID)-6] + "AAAAAA"
+	if m := atB.Call("tasks/get", `{"taskId":`+hubtest.Quote(bent)+`}`); m.Error == nil {
+		t.Errorf("a changed id: %s", m.Raw)
+	}
+	a.Stop()
+	b.Stop()
+	again := hubtest.New(t, on(s), up, hubtest.Data(b.Data))
+	waitTools(t, again)
+	if done := until(t, again.Client(t, o), made.TaskID, "completed"); !strings.Contains(string(done.Result), `"a":1`) {
+		t.Errorf("after a restart: %+v", done)
+	}
+	if n := strings.Count(again.Log(), "no cluster key"); n > 0 {
+		t.Error("it says that it has no cluster key")
+	}
+}
+
+// A hub whose cluster key is not the others' does not start, and says why. The
+// key can come from a file or a command.
+func TestClusterKeys(t *testing.T) {
+	hubtest.Parallel(t)
+	s := storetest.StartServer(t)
+	hubtest.New(t, on(s)).Stop()
+	file := func(text string, mode os.FileMode) string {
+		path := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, tt := range map[string]struct {
+		store config.Store
+		want  string // in the error; "" means that it starts
+	}{
+		"the key":               {config.Store{Key: secret.New(clusterKey)}, ""},
+		"a file":                {config.Store{KeyFile: file(clusterKey+"\n", 0o600)}, ""},
+		"a command":             {config.Store{KeyCommand: []string{"printf", "%s\n", clusterKey}}, ""},
+		"another":               {config.Store{Key: secret.New(strings.ToUpper(clusterKey))}, "is not the one of the other hubs on this store"},
+		"none":                  {config.Store{}, "this hub has none. Give this hub the cluster key"},
+		"a short one":           {config.Store{Key: secret.New("too short")}, "has 9 characters and needs 32"},
+		"a file of others":      {config.Store{KeyFile: file(clusterKey, 0o644)}, "chmod 600"},
+		"no file":               {config.Store{KeyFile: filepath.Join(t.TempDir(), "none")}, "no such file"},
+		"an empty file":         {config.Store{KeyFile: file("", 0o600)}, "has 0 characters"},
+		"a command that fails":  {config.Store{KeyCommand: []string{"sh", "-c", "echo " + clusterKey + "; echo locked >&2; exit 3"}}, "sh: exit status 3: locked"},
+		"no command":            {config.Store{KeyCommand: []string{"there-is-no-such-program"}}, "not found"},
+		"a command without end": {config.Store{KeyCommand: []string{"sh", "-c", "head -c 10000 /dev/zero"}}, "more than 4096 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := hubtest.Default().Config
+			cfg.Data, cfg.Store = filepath.Join(t.TempDir(), "data"), tt.store
+			cfg.Store.URL, cfg.Store.Replicas = s.URL, 1
+			h, err := hub.Open(hub.Options{Config: &cfg})
+			if err == nil {
+				h.Close()
+			}
+			switch {
+			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("%v, want %q", err, tt.want)
+			case err != nil && (strings.Contains(err.Error(), clusterKey) || strings.Contains(err.Error(), strings.ToUpper(clusterKey))):
+				t.Errorf("the error tells the key: %v", err)
+			}
+		})
+	}
+	if raw := string(storetest.Raw(t, s.URL)); strings.Contains(raw, clusterKey) || !strings.Contains(raw, "bucket_vault.signing") {
+		t.Error("the store holds the key, or none")
+	}
+}
+
+// A hub that was told nothing but the address of a store runs, and says what it
+// does not share.
+func TestStoreWithoutClusterKey(t *testing.T) {
+	hubtest.Parallel(t)
+	s := storetest.StartServer(t)
+	h := hubtest.New(t, hubtest.Config(func(c *config.Config) { c.Store.URL = s.URL }))
+	_, body := h.Get("/readyz")
+	var text string
+	for _, item := range hubtest.Decode[health](body).Health {
+		if item.Code == "store_key" {
+			text = item.Severity + ": " + item.Text + " " + item.Hint
+		}
+	}
+	if !strings.HasPrefix(text, "warning: no cluster key") || !strings.Contains(text, "store.keyFile") || !strings.Contains(h.Log(), "no cluster key") {
+		t.Errorf("%q", text)
+	}
+}
