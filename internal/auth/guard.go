@@ -172,11 +172,16 @@ func (g *Guard) foreigner(r *http.Request) *fault.Error {
 // holder returns whose a token is, or answers the request and returns nil.
 func (g *Guard) holder(w http.ResponseWriter, r *http.Request, token string) *Principal {
 	who, err := g.verify(r.Context(), token)
+	f, _ := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
 		return who
 	case errors.Is(err, ErrBadToken):
 		g.reject(w, r, err)
+	case f != nil && f.Kind == fault.Storage:
+		g.opt.Logger.Warn("token could not be checked", "action", "authenticate", "err", err)
+		w.Header().Set("Retry-After", "1")
+		g.say(w, f, http.StatusServiceUnavailable)
 	default:
 		g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
 		g.say(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)

@@ -57,8 +57,9 @@ func (s *stay) leave() {
 	s.cancel()
 }
 
-// look ends the request if its token is valid no more. A file that cannot be
-// read says nothing of the token: it lets nobody in, and sends nobody off.
+// look ends the request if its token is valid no more, or that could not be found
+// out for too long. A file that cannot be read says nothing of the token: it lets
+// nobody in, and sends nobody off.
 func (s *stay) look() {
 	_, err := s.g.verify(context.Background(), s.token)
 	s.mu.Lock()
@@ -66,7 +67,7 @@ func (s *stay) look() {
 	switch {
 	case s.over && (s.conn == nil || !open(s.conn)):
 		return
-	case !errors.Is(err, ErrBadToken):
+	case !errors.Is(err, ErrBadToken) && !errors.Is(err, errUntrusted):
 		s.timer.Reset(lookAgain)
 		return
 	}

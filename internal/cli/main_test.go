@@ -9,12 +9,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // The test binary is three programs: the tests, the peers that they start as
 // servers, and stoa itself.
 func TestMain(m *testing.M) {
 	peer.Main()
+	storetest.Child()
 	testscript.Main(watched{m}, map[string]func(){"stoa": func() { os.Exit(Main(os.Args)) }})
 }
 
