@@ -319,3 +319,5 @@ func (v verifierOf) Verify(_ context.Context, token string) (*Principal, error) 
 	}
 	return nil, ErrBadToken
 }
+
+func (v verifierOf) Again(_ context.Context, who *Principal) (*Principal, error) { return who, nil }

@@ -50,12 +50,30 @@ func (h *Hub) openPrincipals() error {
 		return err
 	}
 	h.opened(t.Close)
-	s, err := auth.OpenSignIns(SignInsFile(h.data.path), h.data.token, t)
+	s, err := h.openSignIns(ctx, in, t)
 	if err != nil {
 		return err
 	}
+	h.opened(s.Close)
+	if h.shared != nil {
+		if err := h.codes.Share(ctx, in, t); err != nil {
+			return err
+		}
+		h.opened(h.codes.Close)
+		if err := h.tickets.Share(ctx, in); err != nil {
+			return err
+		}
+		h.opened(h.tickets.Close)
+	}
 	h.tokens, h.signIns = &verifier{local: h.data.token, tokens: t, signIns: s}, s
 	return nil
+}
+
+func (h *Hub) openSignIns(ctx context.Context, in auth.Shared, t *auth.Tokens) (*auth.SignIns, error) {
+	if h.shared != nil {
+		return auth.OpenSharedSignIns(ctx, in, t)
+	}
+	return auth.OpenSignIns(SignInsFile(h.data.path), h.data.token, t)
 }
 
 // in is where the hubs keep whom they let in.
@@ -89,8 +107,9 @@ func openTokens(ctx context.Context, s *shared, in auth.Shared, file string) (*a
 // Principals are those who may use the hubs of a configuration, as a command sees
 // them: whether a hub runs or not.
 type Principals struct {
-	Tokens *auth.Tokens
-	close  []func()
+	Tokens  *auth.Tokens
+	SignIns *auth.SignIns // to list and revoke
+	close   []func()
 }
 
 // OpenPrincipals opens them: those in the store, or else in the files.
@@ -125,7 +144,15 @@ func OpenPrincipals(ctx context.Context, cfg *config.Config) (p *Principals, err
 		return p, err
 	}
 	p.close = append(p.close, p.Tokens.Close)
-	return p, nil
+	if s != nil {
+		p.SignIns, err = auth.OpenSharedSignIns(ctx, in, p.Tokens)
+	} else {
+		p.SignIns, err = auth.OpenSignIns(SignInsFile(cfg.Data), "", nil)
+	}
+	if err == nil {
+		p.close = append(p.close, p.SignIns.Close)
+	}
+	return p, err
 }
 
 // Close closes what was opened for them.
@@ -149,6 +176,18 @@ func (v *verifier) Verify(ctx context.Context, token string) (*auth.Principal, e
 		return v.signIns.Verify(ctx, token)
 	}
 	return v.tokens.Verify(ctx, token)
+}
+
+// Again goes by what somebody came with. The folder's own token lasts as long as
+// the hub.
+func (v *verifier) Again(ctx context.Context, who *auth.Principal) (*auth.Principal, error) {
+	switch {
+	case who.SignIn != "":
+		return v.signIns.Again(ctx, who)
+	case who.Token != "":
+		return v.tokens.Again(ctx, who)
+	}
+	return who, nil
 }
 
 // needed fails if nobody could come in by a token: a listener that needs one

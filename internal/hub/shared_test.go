@@ -185,3 +185,55 @@ func TestHubsLetInTheSameTokens(t *testing.T) {
 		t.Errorf("after a restart: status %d", status)
 	}
 }
+
+// A browser that got its code from one hub signs in at another, and is signed in at
+// all of them, for sockets too, until it is signed out at any.
+func TestBrowserOfSeveralHubs(t *testing.T) {
+	hubtest.Parallel(t)
+	s := storetest.StartServer(t)
+	a, b := hubtest.New(t, on(s)), hubtest.New(t, on(s))
+	code := hubtest.Decode[struct{ ID, Code string }](apiClient{t, a, a.Token}.ok("POST", "/api/v1/sign-ins/codes", "{}"))
+	signIn := func(h *hubtest.Hub) hubtest.Answer {
+		return apiClient{t, h, ""}.do("POST", "/api/v1/sign-ins", `{"code":`+hubtest.Quote(code.Code)+`}`)
+	}
+	in := signIn(b)
+	if in.Status != http.StatusOK {
+		t.Fatalf("status %d: %s", in.Status, in.Body)
+	}
+	if again := signIn(a); again.Status != http.StatusUnauthorized {
+		t.Errorf("the code at the hub that made it: status %d: %s", again.Status, again.Body)
+	}
+	if st := hubtest.Decode[auth.Code](apiClient{t, a, a.Token}.ok("GET", "/api/v1/sign-ins/codes/"+code.ID, "")); !st.Used {
+		t.Errorf("%+v", st)
+	}
+	browser := hubtest.Decode[struct{ ID, Secret string }](in.Body)
+	for _, pair := range [][2]*hubtest.Hub{{a, b}, {b, a}} {
+		from, to := apiClient{t, pair[0], browser.Secret}, pair[1]
+		from.ok("GET", "/api/v1/sign-ins", "")
+		ticket := hubtest.Decode[struct{ Ticket string }](from.ok("POST", "/api/v1/tickets", `{"path":"/mcp/ws"}`)).Ticket
+		open := func() (*websocket.Conn, error) {
+			ws, _, err := websocket.Dial(within(t), strings.Replace(to.URL, "http", "ws", 1)+"/mcp/ws?ticket="+ticket, nil)
+			return ws, err
+		}
+		ws, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.CloseNow()
+		if got := say(t, ws, hello); !strings.Contains(got, "protocolVersion") {
+			t.Errorf("%s", got)
+		}
+		if ws, err := open(); err == nil {
+			ws.CloseNow()
+			t.Error("the ticket is good twice")
+		}
+	}
+	if gone, err := principals(t, s).SignIns.Revoke(func(one auth.SignIn) bool { return one.ID == browser.ID }); err != nil || len(gone) != 1 {
+		t.Fatalf("%v, %v", gone, err)
+	}
+	for _, h := range []*hubtest.Hub{a, b} {
+		await.Until(t, "it is signed out", func() bool {
+			return apiClient{t, h, browser.Secret}.do("GET", "/api/v1/sign-ins", "").Status == http.StatusUnauthorized
+		})
+	}
+}
