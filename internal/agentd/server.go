@@ -37,6 +37,9 @@ type bearer struct{ token secret.String }
 // principal is who has the token.
 var principal = &auth.Principal{Name: "caller", Scopes: auth.Scopes{"*"}}
 
+// Again is that of a token which lasts as long as the agent.
+func (bearer) Again(_ context.Context, who *auth.Principal) (*auth.Principal, error) { return who, nil }
+
 func (b bearer) Verify(_ context.Context, token string) (*auth.Principal, error) {
 	if own := b.token.Reveal(); own == "" || subtle.ConstantTimeCompare([]byte(own), []byte(token)) != 1 {
 		return nil, auth.ErrBadToken

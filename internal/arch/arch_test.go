@@ -143,7 +143,7 @@ var inside = map[string][]string{
 	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
 	"internal/actor":    {"internal/auth"},
 	"internal/schema":   {"internal/wire", "internal/fault", "internal/spell"},
-	"internal/auth":     {"internal/fault", "internal/secret", "internal/owned"},
+	"internal/auth":     {"internal/fault", "internal/secret", "internal/owned", "internal/journal"},
 	"internal/envelope": {"internal/wire", "internal/fault"},
 	"internal/config":   {"internal/fault", "internal/secret", "internal/spell", "internal/dial"},
 	"internal/journal":  {"internal/fault"},

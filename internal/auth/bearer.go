@@ -14,6 +14,9 @@ var ErrBadToken = errors.New("the token is not valid")
 // Verifier finds out whose token it is.
 type Verifier interface {
 	Verify(ctx context.Context, token string) (*Principal, error)
+	// Again returns who somebody is now that came in before, or ErrBadToken if they
+	// would not be let in any more.
+	Again(ctx context.Context, who *Principal) (*Principal, error)
 }
 
 // maxToken bounds a token's length; those of OAuth servers have some KiB.

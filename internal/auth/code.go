@@ -34,10 +34,12 @@ var ErrNoCode = errors.New("no such code")
 
 // Codes are what a person carries from a terminal to a browser, to sign in
 // there as whoever asked for the code. Each is good once, within CodeLife. They
-// are kept in memory only, so that none outlives the hub; the zero value has
-// none.
+// are kept in memory only, so that none outlives the hub, unless hubs share them;
+// the zero value has none.
 type Codes struct {
 	Now func() time.Time // the clock; nil means time.Now
+
+	shared *sharedCodes // nil: they are in memory
 
 	mu    sync.Mutex
 	made  []*code // oldest first, also used ones, until they expire
@@ -69,6 +71,9 @@ func (c *Codes) Create(who *Principal) (Code, string, error) {
 	if err := mayPassOn(who); err != nil {
 		return Code{}, "", err
 	}
+	if c.shared != nil {
+		return c.shared.create(c.now(), who)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -97,24 +102,39 @@ func (c *Codes) Create(who *Principal) (Code, string, error) {
 // guesses from one address is told to wait; the right code gets in all the
 // same, or anybody on this machine could keep its owner out.
 func (c *Codes) Redeem(text, remote string) (who *Principal, wait time.Duration, err error) {
-	hash := sha256.Sum256([]byte(plain(text)))
+	if c.shared != nil {
+		who, err = c.shared.redeem(c.now(), plain(text))
+	} else {
+		who, err = c.redeem(plain(text))
+	}
+	if errors.Is(err, ErrBadCode) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.fails.now = c.now
+		wait, _ = c.fails.failed(remote)
+	}
+	return who, wait, err
+}
+
+func (c *Codes) redeem(text string) (*Principal, error) {
+	hash := sha256.Sum256([]byte(text))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
-	c.sweep(now)
+	c.sweep(c.now())
 	for _, one := range c.made {
 		if one.hash == hash && !one.Used {
 			one.Used = true
-			return one.who, 0, nil
+			return one.who, nil
 		}
 	}
-	c.fails.now = c.now
-	wait, _ = c.fails.failed(remote)
-	return nil, wait, ErrBadCode
+	return nil, ErrBadCode
 }
 
 // State says whether a code of a principal was used.
 func (c *Codes) State(id string, who *Principal) (Code, error) {
+	if c.shared != nil {
+		return c.shared.state(c.now(), id, who)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep(c.now())

@@ -11,6 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
 
 	"github.com/stoahub/stoa/internal/owned"
 )
@@ -20,7 +26,85 @@ const (
 	maxFileBytes = 8 << 20
 )
 
-// stored is a token in the file.
+// fileTokens are tokens in a file.
+type fileTokens struct {
+	path string
+
+	seen    atomic.Pointer[snapshot]
+	checked atomic.Int64 // when the file was last looked at, in Unix nanoseconds
+	mu      sync.Mutex   // held to look, read and write
+}
+
+func (t *fileTokens) close() {}
+
+func (t *fileTokens) recent(now time.Time, age time.Duration) *snapshot {
+	if s := t.seen.Load(); s.err == nil && age > 0 && now.UnixNano()-t.checked.Load() <= int64(age) {
+		return s
+	}
+	return t.latest(now)
+}
+
+// latest looks whether the file was replaced, reads it if so, and returns what
+// is in it.
+func (t *fileTokens) latest(now time.Time) *snapshot {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.checked.Store(now.UnixNano())
+	s := t.seen.Load()
+	if s == nil || !s.current(t.path) {
+		s = load(t.path)
+		t.seen.Store(s)
+	}
+	return s
+}
+
+// change rewrites the file with what f makes of its tokens. Between reading
+// and writing no other process can change it.
+func (t *fileTokens) change(f func(*snapshot) ([]stored, error)) error {
+	unlock, err := lockedfile.MutexAt(t.path + ".lock").Lock()
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", t.path, err)
+	}
+	defer unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := load(t.path)
+	if s.err != nil {
+		return s.err
+	}
+	list, err := f(s)
+	if err != nil {
+		return err
+	}
+	if err := save(t.path, list); err != nil {
+		return err
+	}
+	t.seen.Store(load(t.path))
+	return nil
+}
+
+func (t *fileTokens) add(one stored) error {
+	return t.change(func(s *snapshot) ([]stored, error) {
+		if err := s.admits(one); err != nil {
+			return nil, err
+		}
+		return append(slices.Clone(s.tokens), one), nil
+	})
+}
+
+func (t *fileTokens) remove(idOrName string) (gone Token, err error) {
+	err = t.change(func(s *snapshot) ([]stored, error) {
+		i := s.find(idOrName)
+		if i < 0 {
+			return nil, ErrNoToken
+		}
+		gone = s.tokens[i].Token
+		return slices.Delete(slices.Clone(s.tokens), i, i+1), nil
+	})
+	return gone, err
+}
+
+// stored is a token as it is kept.
 type stored struct {
 	Token
 	Hash string `json:"sha256"`
@@ -66,15 +150,26 @@ func (s *snapshot) read(path string) error {
 	if content.Version != fileVersion {
 		return fmt.Errorf("it has version %d and this program knows %d: use the program that wrote it", content.Version, fileVersion)
 	}
-	s.tokens, s.byHash = content.Tokens, make(map[[sha256.Size]byte]*known, len(content.Tokens))
-	for i, one := range content.Tokens {
-		hash, err := hex.DecodeString(one.Hash)
-		if err != nil || len(hash) != sha256.Size || !nameForm.MatchString(one.Name) || one.Name == LocalName || one.Scopes.Check() != nil || one.Rights.Check() != nil {
+	for i := range content.Tokens {
+		if content.Tokens[i].check() != nil {
 			return damaged(fmt.Errorf("token %d is incomplete", i+1))
 		}
-		s.byHash[[sha256.Size]byte(hash)] = &known{one.principal(), one.Expires, one.Fresh}
 	}
+	s.tokens = content.Tokens
+	s.index()
 	return nil
+}
+
+// check says what is wrong with a token as it is kept.
+func (one *stored) check() error {
+	hash, err := hex.DecodeString(one.Hash)
+	switch {
+	case err != nil:
+		return err
+	case len(hash) != sha256.Size || !nameForm.MatchString(one.Name) || one.Name == LocalName:
+		return errors.New("it has no hash, or no name that a token can have")
+	}
+	return errors.Join(one.Scopes.Check(), one.Rights.Check())
 }
 
 // readPrivate decodes a file that only its owner can read. What is said of a
@@ -172,3 +267,5 @@ func syncDir(dir string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+var _ keeper = (*fileTokens)(nil)

@@ -23,14 +23,14 @@ func TestFirstUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	tokens.OnFirstUse(func(string) error { return errors.New("the disk is full") })
+	tokens.OnFirstUse(func(context.Context, string) error { return errors.New("the disk is full") })
 	if who, err := tokens.Verify(ctx, bob); err == nil || errors.Is(err, ErrBadToken) {
 		t.Errorf("let in before what was there is removed: %v, %v", who, err)
 	}
 	var mu sync.Mutex
 	var removed []string
-	remover := func(tokens *Tokens) func(string) error {
-		return func(name string) error {
+	remover := func(tokens *Tokens) func(context.Context, string) error {
+		return func(_ context.Context, name string) error {
 			// Those whose things are removed may be looked for meanwhile.
 			if who, err := tokens.Named(name); who != nil || err != nil {
 				t.Errorf("%s is there already: %v, %v", name, who, err)
@@ -99,7 +99,7 @@ func TestFirstUseOfOldTokens(t *testing.T) {
 	if err := save(path, s.tokens); err != nil {
 		t.Fatal(err)
 	}
-	tokens.OnFirstUse(func(name string) error {
+	tokens.OnFirstUse(func(_ context.Context, name string) error {
 		t.Errorf("what %s has is removed", name)
 		return nil
 	})

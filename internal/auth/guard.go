@@ -106,15 +106,15 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 			return
 		}
 		var who *Principal
-		var token string
 		if ticket, present := cutTicket(r); present {
-			who, token = g.admit(w, r, ticket)
+			who = g.admit(w, r, ticket)
 		} else {
-			who, token = g.identify(w, r, require)
+			who = g.identify(w, r, require)
 		}
 		if who == nil {
 			return
 		}
+		whole := who // with all that may end
 		if r.Header.Get(HeaderRights) != "" {
 			who = who.WithoutRights() // whatever it says: nobody can ask for more
 		}
@@ -126,18 +126,17 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 				return
 			}
 		}
-		if token != "" {
+		if whole != Local {
 			var leave func()
-			w, r, leave = g.stay(w, r, token, who)
+			w, r, leave = g.stay(w, r, whole)
 			defer leave()
 		}
 		h(w, r, who)
 	})
 }
 
-// identify returns who asks and the token that says so, which Local needs not,
-// or answers the request and returns nil.
-func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (who *Principal, token string) {
+// identify returns who asks, or answers the request and returns nil.
+func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) *Principal {
 	token, present, err := Bearer(r.Header)
 	if token == "undefined" || token == "null" {
 		// What clients in JavaScript send that have no token.
@@ -148,17 +147,18 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, require bool) (
 		if require || Forwarded(r.Header) || !arrivedHere(r) {
 			f = fault.New(fault.Unauthorized, "", "a token is needed")
 		} else if f = g.foreigner(r); f == nil {
-			return Local, ""
+			return Local
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		g.say(w, f, http.StatusUnauthorized)
-		return nil, ""
+		return nil
 	}
 	if err != nil {
 		g.reject(w, r, err)
-		return nil, ""
+		return nil
 	}
-	return g.holder(w, r, token), token
+	who, err := g.verify(r.Context(), token)
+	return g.let(w, r, who, err)
 }
 
 // foreigner says why a caller on this machine is not Local.
@@ -169,14 +169,19 @@ func (g *Guard) foreigner(r *http.Request) *fault.Error {
 	return g.opt.Local(r)
 }
 
-// holder returns whose a token is, or answers the request and returns nil.
-func (g *Guard) holder(w http.ResponseWriter, r *http.Request, token string) *Principal {
-	who, err := g.verify(r.Context(), token)
+// let returns who was found, or answers the request with why nobody was and
+// returns nil.
+func (g *Guard) let(w http.ResponseWriter, r *http.Request, who *Principal, err error) *Principal {
+	f, _ := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
 		return who
 	case errors.Is(err, ErrBadToken):
 		g.reject(w, r, err)
+	case f != nil && f.Kind == fault.Storage:
+		g.opt.Logger.Warn("token could not be checked", "action", "authenticate", "err", err)
+		w.Header().Set("Retry-After", "1")
+		g.say(w, f, http.StatusServiceUnavailable)
 	default:
 		g.opt.Logger.Error("token could not be checked", "action", "authenticate", "err", err)
 		g.say(w, fault.New(fault.Internal, "", "the token could not be checked").Because(err), http.StatusInternalServerError)
@@ -189,6 +194,13 @@ func (g *Guard) verify(ctx context.Context, token string) (*Principal, error) {
 		return nil, ErrBadToken
 	}
 	return g.opt.Verifier.Verify(ctx, token)
+}
+
+func (g *Guard) again(ctx context.Context, who *Principal) (*Principal, error) {
+	if g.opt.Verifier == nil {
+		return nil, ErrBadToken
+	}
+	return g.opt.Verifier.Again(ctx, who)
 }
 
 // reject answers a request whose token is no good. Only failures are counted

@@ -47,6 +47,11 @@ func (p *Principal) Has(r Right) bool { return p.IsOwner() || slices.Contains(p.
 
 // WithoutRights is the same principal with nothing but what its scopes allow.
 func (p *Principal) WithoutRights() *Principal {
+	if p.IsOwner() && p.SignIn != "" { // with which it ends
+		less := *Local
+		less.SignIn = p.SignIn
+		return &less
+	}
 	if p.IsOwner() {
 		return Local
 	}

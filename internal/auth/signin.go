@@ -43,15 +43,17 @@ type SignIn struct {
 // ErrNoSignIn is the answer of Revoke where nothing matches.
 var ErrNoSignIn = errors.New("no such sign-in")
 
-// SignIns is the file of the browsers that are signed in. Like Tokens it is
-// safe for concurrent use, also by several processes, and holds only hashes.
-// They are made with the owner's token as key: a file that somebody else wrote
-// lets nobody in, and a new token of the owner's ends all sign-ins.
+// SignIns are the browsers that are signed in, in a file or in a store that hubs
+// share. Like Tokens they are safe for concurrent use, also by several processes,
+// and only hashes are kept. Those of a file are made with the owner's token as
+// key: a file that somebody else wrote lets nobody in, and a new token of the
+// owner's ends all sign-ins.
 type SignIns struct {
 	path   string
 	owner  string
 	tokens *Tokens
 	now    func() time.Time
+	shared *sharedSignIns // nil: they are in the file
 
 	mu      sync.Mutex
 	checked time.Time // when the file was last looked at
@@ -87,6 +89,20 @@ func (s *SignIns) Verify(_ context.Context, secret string) (*Principal, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.holder(one)
+}
+
+// Again returns who is signed in as somebody was before.
+func (s *SignIns) Again(_ context.Context, who *Principal) (*Principal, error) {
+	one, err := s.findID(who.SignIn)
+	if err != nil {
+		return nil, err
+	}
+	return s.holder(one)
+}
+
+// holder is who is signed in.
+func (s *SignIns) holder(one SignIn) (*Principal, error) {
 	if one.Token == "" {
 		who := *Owner
 		who.SignIn = one.ID
@@ -104,12 +120,33 @@ func (s *SignIns) Verify(_ context.Context, secret string) (*Principal, error) {
 }
 
 func (s *SignIns) hash(secret string) string {
+	if s.shared != nil {
+		return s.shared.in.hash("sign-in", secret)
+	}
 	mac := hmac.New(sha256.New, []byte(s.owner))
 	mac.Write([]byte(secret))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+var errSignedOut = fmt.Errorf("%w: you were signed out", ErrBadToken)
+
 func (s *SignIns) find(hash string) (SignIn, error) {
+	if s.shared != nil {
+		return s.shared.find(s.now(), hash)
+	}
+	// The hash is keyed, so that how far a comparison gets tells nothing of it.
+	return s.inFile(func(one storedSignIn) bool { return one.Hash == hash })
+}
+
+func (s *SignIns) findID(id string) (SignIn, error) {
+	is := func(one storedSignIn) bool { return one.ID == id }
+	if s.shared != nil {
+		return s.shared.first(s.now(), is)
+	}
+	return s.inFile(is)
+}
+
+func (s *SignIns) inFile(is func(storedSignIn) bool) (SignIn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -119,11 +156,10 @@ func (s *SignIns) find(hash string) (SignIn, error) {
 	if s.err != nil {
 		return SignIn{}, s.err
 	}
-	// The hash is keyed, so that how far a comparison gets tells nothing of it.
-	i := slices.IndexFunc(s.list, func(one storedSignIn) bool { return one.Hash == hash })
+	i := slices.IndexFunc(s.list, is)
 	switch {
 	case i < 0:
-		return SignIn{}, fmt.Errorf("%w: you were signed out", ErrBadToken)
+		return SignIn{}, errSignedOut
 	case !now.Before(s.list[i].Expires):
 		return SignIn{}, fmt.Errorf("%w: the sign-in has expired", ErrBadToken)
 	}
@@ -140,33 +176,53 @@ func (s *SignIns) Create(who *Principal, browser string) (SignIn, string, error)
 	secret := newSecret(SignInPrefix)
 	now := s.now().UTC().Truncate(time.Second)
 	made := SignIn{ID: newID("s_"), Name: who.Name, Token: who.Token, Browser: clip(browser), Created: now, Expires: now.Add(SignInLife)}
-	err := s.change(func(list []storedSignIn) ([]storedSignIn, error) {
-		list = slices.DeleteFunc(list, func(one storedSignIn) bool { return !now.Before(one.Expires) })
-		mine, recent := 0, 0
-		for _, one := range list {
-			if one.Name != who.Name {
-				continue
+	one := storedSignIn{made, s.hash(secret)}
+	var err error
+	if s.shared != nil {
+		err = s.shared.add(now, one, who)
+	} else {
+		err = s.change(func(list []storedSignIn) ([]storedSignIn, error) {
+			list = slices.DeleteFunc(list, func(one storedSignIn) bool { return !now.Before(one.Expires) })
+			i, err := roomFor(list, who, now)
+			if err != nil {
+				return nil, err
 			}
-			if mine++; now.Sub(one.Created) < time.Minute {
-				recent++
+			if i >= 0 {
+				list = slices.Delete(list, i, i+1)
 			}
-		}
-		if recent >= maxPerMinute {
-			return nil, ErrTooMany
-		}
-		if mine >= maxSignIns {
-			i := slices.IndexFunc(list, func(one storedSignIn) bool { return one.Name == who.Name })
-			list = slices.Delete(list, i, i+1)
-		}
-		if len(list) >= maxAllSignIns && !who.IsOwner() {
-			return nil, ErrTooMany
-		}
-		return append(list, storedSignIn{made, s.hash(secret)}), nil
-	})
+			return append(list, one), nil
+		})
+	}
 	if err != nil {
 		return SignIn{}, "", fmt.Errorf("sign in: %w", err)
 	}
 	return made, secret, nil
+}
+
+// roomFor says which of those that are signed in, the oldest first, makes room
+// for one more of somebody's, -1 for none, or why there may not be more.
+func roomFor(list []storedSignIn, who *Principal, now time.Time) (int, error) {
+	mine, recent, oldest := 0, 0, -1
+	for i, one := range list {
+		if one.Name != who.Name {
+			continue
+		}
+		if mine++; oldest < 0 {
+			oldest = i
+		}
+		if now.Sub(one.Created) < time.Minute {
+			recent++
+		}
+	}
+	switch {
+	case recent >= maxPerMinute:
+		return -1, ErrTooMany
+	case mine >= maxSignIns:
+		return oldest, nil
+	case len(list) >= maxAllSignIns && !who.IsOwner():
+		return -1, ErrTooMany
+	}
+	return -1, nil
 }
 
 // mayPassOn says why somebody cannot make a code or a sign-in of their own.
@@ -182,6 +238,9 @@ func mayPassOn(who *Principal) error {
 
 // List returns those that are signed in, oldest first.
 func (s *SignIns) List() ([]SignIn, error) {
+	if s.shared != nil {
+		return s.shared.all(s.now())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refresh(); s.err != nil {
@@ -199,6 +258,9 @@ func (s *SignIns) List() ([]SignIn, error) {
 
 // Revoke signs out all that is names and returns them, or ErrNoSignIn.
 func (s *SignIns) Revoke(is func(SignIn) bool) ([]SignIn, error) {
+	if s.shared != nil {
+		return s.shared.revoke(s.now(), is)
+	}
 	var gone []SignIn
 	err := s.change(func(list []storedSignIn) ([]storedSignIn, error) {
 		gone = nil

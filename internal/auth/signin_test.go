@@ -179,6 +179,10 @@ func TestStreamEndsWithItsSignIn(t *testing.T) {
 	s := openSignIns(t, filepath.Join(t.TempDir(), "signins.json"), "owner's", nil)
 	s.now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 	_, secret := signInAs(t, s, Owner)
+	who, err := s.Verify(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tickets := &Tickets{}
 	g := newGuard(t, Options{Loopback: true, Verifier: s, Tickets: tickets})
 	server := httptest.NewServer(g.Require(func(w http.ResponseWriter, r *http.Request, _ *Principal) {
@@ -186,7 +190,7 @@ func TestStreamEndsWithItsSignIn(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	resp, err := server.Client().Get(server.URL + "/sse?ticket=" + issue(t, tickets, secret, Owner, "/sse"))
+	resp, err := server.Client().Get(server.URL + "/sse?ticket=" + issue(t, tickets, secret, who, "/sse"))
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%v, %v", resp, err)
 	}

@@ -22,7 +22,6 @@ const lookAgain = time.Second
 // what happens: then the request's context ends, and the connection is closed.
 type stay struct {
 	g      *Guard
-	token  string
 	who    *Principal
 	cancel context.CancelFunc
 
@@ -33,9 +32,9 @@ type stay struct {
 }
 
 // stay returns what a handler is to be called with, and what ends the stay.
-func (g *Guard) stay(w http.ResponseWriter, r *http.Request, token string, who *Principal) (http.ResponseWriter, *http.Request, func()) {
+func (g *Guard) stay(w http.ResponseWriter, r *http.Request, who *Principal) (http.ResponseWriter, *http.Request, func()) {
 	ctx, cancel := context.WithCancel(r.Context())
-	s := &stay{g: g, token: token, who: who, cancel: cancel}
+	s := &stay{g: g, who: who, cancel: cancel}
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		w = &taken{w, s}
 	}
@@ -57,16 +56,17 @@ func (s *stay) leave() {
 	s.cancel()
 }
 
-// look ends the request if its token is valid no more. A file that cannot be
-// read says nothing of the token: it lets nobody in, and sends nobody off.
+// look ends the request if its token is valid no more, or that could not be found
+// out for too long. A file that cannot be read says nothing of the token: it lets
+// nobody in, and sends nobody off.
 func (s *stay) look() {
-	_, err := s.g.verify(context.Background(), s.token)
+	_, err := s.g.again(context.Background(), s.who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.over && (s.conn == nil || !open(s.conn)):
 		return
-	case !errors.Is(err, ErrBadToken):
+	case !errors.Is(err, ErrBadToken) && !errors.Is(err, errUntrusted):
 		s.timer.Reset(lookAgain)
 		return
 	}

@@ -29,10 +29,12 @@ var ErrBadTicket = errors.New("the ticket is not valid: it was used, has expired
 
 // Tickets let browsers in where they cannot send a header: to WebSockets and
 // event streams. A ticket stands for the token of whoever asked for it, for one
-// GET of one path within TicketLife. They are kept in memory only; the zero
-// value has none.
+// GET of one path within TicketLife. They are kept in memory only, unless hubs
+// share them; the zero value has none.
 type Tickets struct {
 	Now func() time.Time // the clock; nil means time.Now
+
+	shared *sharedTickets // nil: they are in memory
 
 	mu    sync.Mutex
 	open  map[[sha256.Size]byte]ticket
@@ -42,9 +44,8 @@ type Tickets struct {
 
 type ticket struct {
 	path    string
-	token   string // whose rights it has; looked at again when the ticket is used
-	name    string // of the principal
-	less    bool   // without the rights of the token
+	who     *Principal // looked at again when the ticket is used
+	less    bool       // without the rights of the token
 	expires time.Time
 }
 
@@ -57,7 +58,7 @@ func (t *Tickets) now() time.Time {
 
 // Issue returns a ticket for a path to who came with a token.
 func (t *Tickets) Issue(r *http.Request, who *Principal, path string) (secret string, expires time.Time, err error) {
-	token, present, err := Bearer(r.Header)
+	_, present, err := Bearer(r.Header)
 	switch {
 	case err != nil:
 		return "", time.Time{}, err
@@ -68,15 +69,18 @@ func (t *Tickets) Issue(r *http.Request, who *Principal, path string) (secret st
 	if err != nil || path[0] != '/' || strings.ContainsAny(path, "?#") || len(path) > maxTicketPath {
 		return "", time.Time{}, fmt.Errorf("write the path as in an address, from / on, without a query, in at most %d characters", maxTicketPath)
 	}
+	now := t.now()
+	one := ticket{path: at.Path, who: who, less: r.Header.Get(HeaderRights) != "", expires: now.Add(TicketLife)}
+	secret = rand.Text()
+	if t.shared != nil {
+		return secret, one.expires, t.shared.issue(now, secret, one)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
 	t.sweep(now)
 	if t.count[who.Name] >= maxTickets || len(t.open) >= maxAllTickets && !who.IsOwner() {
 		return "", time.Time{}, ErrTooMany
 	}
-	secret = rand.Text()
-	one := ticket{path: at.Path, token: token, name: who.Name, less: r.Header.Get(HeaderRights) != "", expires: now.Add(TicketLife)}
 	t.open[sha256.Sum256([]byte(secret))] = one
 	t.count[who.Name]++
 	return secret, one.expires, nil
@@ -85,6 +89,9 @@ func (t *Tickets) Issue(r *http.Request, who *Principal, path string) (secret st
 // use takes a ticket, which is good for nothing afterwards, also if it was for
 // another path.
 func (t *Tickets) use(secret, path string) (ticket, error) {
+	if t.shared != nil {
+		return t.shared.use(t.now(), secret, path)
+	}
 	key := sha256.Sum256([]byte(secret))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,8 +125,8 @@ func (t *Tickets) sweep(now time.Time) {
 // drop is called with mu held.
 func (t *Tickets) drop(key [sha256.Size]byte, one ticket) {
 	delete(t.open, key)
-	if t.count[one.name]--; t.count[one.name] <= 0 {
-		delete(t.count, one.name)
+	if t.count[one.who.Name]--; t.count[one.who.Name] <= 0 {
+		delete(t.count, one.who.Name)
 	}
 }
 
@@ -149,20 +156,23 @@ func cutTicket(r *http.Request) (secret string, present bool) {
 	return secret, present
 }
 
-// admit returns who brought a ticket and the token it stands for, or answers
-// the request and returns nil.
-func (g *Guard) admit(w http.ResponseWriter, r *http.Request, secret string) (who *Principal, token string) {
+// admit returns who brought a ticket, or answers the request and returns nil.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request, secret string) *Principal {
 	if len(r.Header["Authorization"]) > 0 || r.Method != http.MethodGet || g.opt.Tickets == nil {
 		g.reject(w, r, errors.New("a ticket is for a GET without an Authorization header"))
-		return nil, ""
+		return nil
 	}
 	one, err := g.opt.Tickets.use(secret, r.URL.Path)
-	if err != nil {
+	if errors.Is(err, ErrBadTicket) {
 		g.reject(w, r, err)
-		return nil, ""
+		return nil
 	}
-	if who = g.holder(w, r, one.token); who != nil && one.less {
+	var who *Principal
+	if err == nil {
+		who, err = g.again(r.Context(), one.who)
+	}
+	if who = g.let(w, r, who, err); who != nil && one.less {
 		who = who.WithoutRights()
 	}
-	return who, one.token
+	return who
 }

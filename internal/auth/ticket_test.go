@@ -94,7 +94,10 @@ func TestTicketStandsForItsToken(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1:8080/ws?ticket="+ticket, nil))
 		return w.Body.String()
 	}
-	who := &Principal{Name: "alice"}
+	who, err := tokens.Verify(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := get(issue(t, tickets, secret, who, "/ws")); got != "alicetrue" {
 		t.Errorf("with its rights: %s", got)
 	}

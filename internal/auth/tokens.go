@@ -15,8 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
 // TokenPrefix begins every token, so that scanners for leaked secrets and
@@ -27,7 +25,7 @@ const (
 	maxTokens = 10_000
 
 	// recheck is for how long a token that is known is trusted without a look
-	// at the file. An unknown one always causes a look.
+	// at what keeps it. An unknown one always causes a look.
 	recheck = 10 * time.Millisecond
 )
 
@@ -49,27 +47,39 @@ func (t *Token) principal() *Principal {
 // ErrNoToken is the answer of Revoke where nothing matches.
 var ErrNoToken = errors.New("no such token")
 
-// Tokens is the file of static bearer tokens. It is safe for concurrent use,
-// also by several processes: each change locks the file, and each reader sees
-// when it was replaced.
+// Tokens are static bearer tokens, in a file or in a store that hubs share. They
+// are safe for concurrent use, also by several processes: each change of a file
+// locks it, and each reader sees when it was replaced.
 type Tokens struct {
-	path string
-	now  func() time.Time
+	keeper keeper
+	now    func() time.Time
 
-	seen    atomic.Pointer[snapshot]
-	checked atomic.Int64 // when the file was last looked at, in Unix nanoseconds
-	mu      sync.Mutex   // held to look, read and write
-
-	first    atomic.Pointer[func(name string) error] // OnFirstUse
-	settling sync.Mutex                              // held while somebody is let in for the first time
+	first    atomic.Pointer[func(ctx context.Context, name string) error] // OnFirstUse
+	settling sync.Mutex                                                   // held while somebody is let in for the first time
 }
 
-// snapshot is the content of the file at one time. If err is set, the content
-// is not known and nobody gets in.
+// keeper is where tokens are kept.
+type keeper interface {
+	// recent is what is there, or was at most that long ago.
+	recent(now time.Time, age time.Duration) *snapshot
+	// latest is what is there now.
+	latest(now time.Time) *snapshot
+	add(one stored) error
+	// remove removes the token of an id or a name.
+	remove(idOrName string) (Token, error)
+	// settle has remove called before the token of a name is used for the first time.
+	settle(name string, remove func(context.Context, string) error) error
+	close()
+}
+
+// snapshot is what is kept at one time. If err is set, that is not known and
+// nobody gets in.
 type snapshot struct {
-	info   os.FileInfo // nil if there was no file
-	tokens []stored
+	info   os.FileInfo // of a file; nil if there was none
+	of     uint64      // the change of a store that it was made after
+	tokens []stored    // oldest first
 	byHash map[[sha256.Size]byte]*known
+	byID   map[string]int // of tokens
 	err    error
 }
 
@@ -79,19 +89,51 @@ type known struct {
 	fresh   bool
 }
 
+// index makes the tokens, which were checked, ones that can be found.
+func (s *snapshot) index() {
+	s.byHash, s.byID = make(map[[sha256.Size]byte]*known, len(s.tokens)), make(map[string]int, len(s.tokens))
+	for i := range s.tokens {
+		one := &s.tokens[i]
+		hash, _ := hex.DecodeString(one.Hash)
+		s.byHash[[sha256.Size]byte(hash)] = &known{one.principal(), one.Expires, one.Fresh}
+		s.byID[one.ID] = i
+	}
+}
+
+// find returns the index of the token of that id, or else of that name, or -1.
+func (s *snapshot) find(idOrName string) int {
+	if i, ok := s.byID[idOrName]; ok {
+		return i
+	}
+	return slices.IndexFunc(s.tokens, func(one stored) bool { return one.Name == idOrName })
+}
+
+// admits says why a new token cannot be added.
+func (s *snapshot) admits(one stored) error {
+	if slices.ContainsFunc(s.tokens, func(s stored) bool { return s.Name == one.Name || s.ID == one.ID }) {
+		return errors.New("there is one of that name: revoke it first, or choose another name")
+	}
+	if len(s.tokens) >= maxTokens {
+		return fmt.Errorf("there are %d already: revoke some", len(s.tokens))
+	}
+	return nil
+}
+
 // OpenTokens reads the token file at path. A file that does not exist is one
 // without tokens; one that cannot be read or understood is an error.
 func OpenTokens(path string) (*Tokens, error) {
-	t := &Tokens{path: path, now: time.Now}
-	s := t.refresh()
-	if s.err != nil {
+	t := &Tokens{keeper: &fileTokens{path: path}, now: time.Now}
+	if s := t.keeper.latest(t.now()); s.err != nil {
 		return nil, s.err
 	}
 	return t, nil
 }
 
-// Verify returns the principal of a token, or ErrBadToken, or why the file
-// cannot be read.
+// Close ends what goes on behind tokens that hubs share.
+func (t *Tokens) Close() { t.keeper.close() }
+
+// Verify returns the principal of a token, or ErrBadToken, or why that cannot be
+// found out.
 func (t *Tokens) Verify(_ context.Context, token string) (*Principal, error) {
 	if !strings.HasPrefix(token, TokenPrefix) || len(token) > 128 {
 		return nil, ErrBadToken
@@ -100,10 +142,10 @@ func (t *Tokens) Verify(_ context.Context, token string) (*Principal, error) {
 	// token, since one cannot choose the hash of a guess.
 	hash := sha256.Sum256([]byte(token))
 	now := t.now()
-	s := t.seen.Load()
+	s := t.keeper.recent(now, recheck)
 	k := s.byHash[hash]
-	if k == nil || s.err != nil || now.UnixNano()-t.checked.Load() > int64(recheck) {
-		s = t.refresh()
+	if k == nil && s.err == nil {
+		s = t.keeper.latest(now)
 		k = s.byHash[hash]
 	}
 	switch {
@@ -122,6 +164,15 @@ func (t *Tokens) Verify(_ context.Context, token string) (*Principal, error) {
 		}
 	}
 	return k.who, nil
+}
+
+// Again returns the holder of the token that somebody came with.
+func (t *Tokens) Again(_ context.Context, who *Principal) (*Principal, error) {
+	now, err := t.WithID(who.Token)
+	if err == nil && now == nil {
+		err = fmt.Errorf("%w: the token has ended", ErrBadToken)
+	}
+	return now, err
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
@@ -153,16 +204,8 @@ func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration, rights ..
 	if ttl > 0 {
 		tok.Expires = t.now().UTC().Add(ttl)
 	}
-	err := t.change(func(list []stored) ([]stored, error) {
-		if slices.ContainsFunc(list, func(s stored) bool { return s.Name == name || s.ID == tok.ID }) {
-			return nil, errors.New("there is one of that name: revoke it first, or choose another name")
-		}
-		if len(list) >= maxTokens {
-			return nil, fmt.Errorf("there are %d already: revoke some", len(list))
-		}
-		hash := sha256.Sum256([]byte(secret))
-		return append(list, stored{Token: tok, Hash: hex.EncodeToString(hash[:]), Fresh: true}), nil
-	})
+	hash := sha256.Sum256([]byte(secret))
+	err := t.keeper.add(stored{Token: tok, Hash: hex.EncodeToString(hash[:]), Fresh: true})
 	if err != nil {
 		return fail(err)
 	}
@@ -171,7 +214,7 @@ func (t *Tokens) Create(name string, scopes Scopes, ttl time.Duration, rights ..
 
 // List returns all tokens, also expired ones, oldest first.
 func (t *Tokens) List() ([]Token, error) {
-	s := t.refresh()
+	s := t.keeper.latest(t.now())
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -188,98 +231,58 @@ func (t *Tokens) List() ([]Token, error) {
 // the name. So it is not one that was never used: what is kept is another's, and
 // is removed before the first use.
 func (t *Tokens) Named(name string) (*Principal, error) {
-	return t.find(func(one *Token) bool { return one.Name == name }, t.first.Load() == nil)
+	return t.named(name, t.first.Load() == nil)
 }
 
 // Holder is Named that also returns the principal of a token which was never
 // used, for who wants to know what it may do.
 func (t *Tokens) Holder(name string) (*Principal, error) {
-	return t.find(func(one *Token) bool { return one.Name == name }, true)
+	return t.named(name, true)
 }
 
 // WithID returns the principal of the token of that id, or nil if there is none
 // that is valid now.
 func (t *Tokens) WithID(id string) (*Principal, error) {
-	return t.find(func(one *Token) bool { return one.ID == id }, true)
-}
-
-// find returns the principal of a token. It removes nothing: who looks for
-// somebody may hold what would be removed.
-func (t *Tokens) find(is func(*Token) bool, unused bool) (*Principal, error) {
-	s := t.refresh()
+	s := t.keeper.recent(t.now(), 0)
 	if s.err != nil {
 		return nil, s.err
 	}
-	for i := range s.tokens {
-		one := &s.tokens[i]
-		if !is(&one.Token) || !one.Expires.IsZero() && !t.now().Before(one.Expires) {
-			continue
-		}
-		if one.Fresh && !unused {
-			return nil, nil
-		}
-		return one.principal(), nil
+	if i, ok := s.byID[id]; ok {
+		return t.valid(&s.tokens[i], true), nil
 	}
 	return nil, nil
 }
 
+// named removes nothing: who looks for somebody may hold what would be removed.
+func (t *Tokens) named(name string, unused bool) (*Principal, error) {
+	s := t.keeper.recent(t.now(), 0)
+	if s.err != nil {
+		return nil, s.err
+	}
+	for i := range s.tokens {
+		if one := &s.tokens[i]; one.Name == name {
+			return t.valid(one, unused), nil
+		}
+	}
+	return nil, nil
+}
+
+// valid returns the principal of a token, or nil if it has expired, or was not
+// used and that matters.
+func (t *Tokens) valid(one *stored, unused bool) *Principal {
+	if !one.Expires.IsZero() && !t.now().Before(one.Expires) || one.Fresh && !unused {
+		return nil
+	}
+	return one.principal()
+}
+
 // Revoke removes the token with that id or name, or returns ErrNoToken.
 func (t *Tokens) Revoke(idOrName string) (Token, error) {
-	var gone Token
-	err := t.change(func(list []stored) ([]stored, error) {
-		i := slices.IndexFunc(list, func(s stored) bool { return s.ID == idOrName })
-		if i < 0 {
-			i = slices.IndexFunc(list, func(s stored) bool { return s.Name == idOrName })
-		}
-		if i < 0 {
-			return nil, ErrNoToken
-		}
-		gone = list[i].Token
-		return slices.Delete(list, i, i+1), nil
-	})
+	gone, err := t.keeper.remove(idOrName)
 	if err != nil {
 		return Token{}, fmt.Errorf("revoke token %q: %w", idOrName, err)
 	}
 	return gone, nil
-}
-
-// change rewrites the file with what f makes of its tokens. Between reading
-// and writing no other process can change it.
-func (t *Tokens) change(f func([]stored) ([]stored, error)) error {
-	unlock, err := lockedfile.MutexAt(t.path + ".lock").Lock()
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", t.path, err)
-	}
-	defer unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := load(t.path)
-	if s.err != nil {
-		return s.err
-	}
-	list, err := f(slices.Clone(s.tokens))
-	if err != nil {
-		return err
-	}
-	if err := save(t.path, list); err != nil {
-		return err
-	}
-	t.seen.Store(load(t.path))
-	return nil
-}
-
-// refresh looks whether the file was replaced, reads it if so, and returns
-// what is in it.
-func (t *Tokens) refresh() *snapshot {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.checked.Store(t.now().UnixNano())
-	s := t.seen.Load()
-	if s == nil || !s.current(t.path) {
-		s = load(t.path)
-		t.seen.Store(s)
-	}
-	return s
 }
 
 // newSecret returns 256 random bits in letters and digits, so that a double

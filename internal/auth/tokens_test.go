@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // childFile makes the test binary create one token and exit, which is what
@@ -24,6 +26,7 @@ import (
 const childFile = "STOA_TEST_TOKEN_FILE"
 
 func TestMain(m *testing.M) {
+	storetest.Child()
 	if path := os.Getenv(childFile); path != "" {
 		if err := createAsChild(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -197,7 +200,7 @@ func TestDamagedFileLetsNobodyInAndIsKept(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tokens.checked.Store(0)
+		tokens.keeper.(*fileTokens).checked.Store(0)
 		if _, err := tokens.Verify(t.Context(), secret); err == nil || errors.Is(err, ErrBadToken) {
 			t.Errorf("%s: Verify: %v", name, err)
 		}
@@ -228,7 +231,7 @@ func TestFileOfOthersIsRefused(t *testing.T) {
 	if _, err := OpenTokens(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Fatal(err)
 	}
-	tokens.checked.Store(0)
+	tokens.keeper.(*fileTokens).checked.Store(0)
 	if _, err := tokens.Verify(t.Context(), secret); err == nil {
 		t.Fatal("still trusted")
 	}

@@ -16,8 +16,6 @@ import (
 	"github.com/stoahub/stoa/internal/attach"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/console"
-	"github.com/stoahub/stoa/internal/folder"
-	"github.com/stoahub/stoa/internal/hub"
 )
 
 type consoleCmd struct {
@@ -208,30 +206,18 @@ func (e *signInCode) wait(ctx context.Context, s std, c *client) error {
 	return failed(exitFailed, "Run stoa console again.", "the code has expired, and nobody used it")
 }
 
-// signIns opens the file of sign-ins. It needs no hub: one that runs sees each
-// change by itself.
-func (f *files) signIns() (*auth.SignIns, error) {
-	cfg, _, err := f.load(nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := folder.Check(cfg.Data); err != nil {
-		return nil, failed(exitFailed, "", "open the sign-ins: %w", err)
-	}
-	return auth.OpenSignIns(hub.SignInsFile(cfg.Data), "", nil)
-}
-
 type consoleSignInsCmd struct {
 	files
 	asJSON
 }
 
-func (c *consoleSignInsCmd) Run(s std) error {
-	signIns, err := c.signIns()
+func (c *consoleSignInsCmd) Run(ctx context.Context, s std) error {
+	kept, err := c.principals(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := signIns.List()
+	defer kept.Close()
+	all, err := kept.SignIns.List()
 	if err != nil {
 		return err
 	}
@@ -256,15 +242,16 @@ type consoleSignOutCmd struct {
 	All bool   `help:"Sign out every browser of everybody."`
 }
 
-func (c *consoleSignOutCmd) Run(s std) error {
+func (c *consoleSignOutCmd) Run(ctx context.Context, s std) error {
 	if (c.ID == "") != c.All {
 		return failed(exitUsage, "Run stoa console sign-ins to see who is signed in.", "say which browser to sign out, by its id, or --all")
 	}
-	signIns, err := c.signIns()
+	kept, err := c.principals(ctx)
 	if err != nil {
 		return err
 	}
-	gone, err := signIns.Revoke(func(one auth.SignIn) bool { return c.All || one.ID == c.ID })
+	defer kept.Close()
+	gone, err := kept.SignIns.Revoke(func(one auth.SignIn) bool { return c.All || one.ID == c.ID })
 	if errors.Is(err, auth.ErrNoSignIn) && !c.All {
 		return &failure{err: err, hint: "Run stoa console sign-ins to see who is signed in.", code: exitUsage}
 	}

@@ -17,6 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	storetest.Child()
 	peer.Main()
+	storetest.Child()
 	testscript.Main(watched{m}, map[string]func(){"stoa": func() { os.Exit(Main(os.Args)) }})
 }
 

@@ -23,14 +23,19 @@ import (
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 func TestScripts(t *testing.T) {
+	nats := storetest.StartServer(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               setup,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("NATS", nats.URL) // a store that hubs share
+			return setup(env)
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
 			"until":    cmdUntil,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,9 +20,9 @@ type tokenCmd struct {
 	Revoke tokenRevokeCmd `cmd:"" help:"Make a token invalid at once."`
 }
 
-// tokens opens the file of tokens. It needs no hub: one that runs sees each
-// change by itself.
-func (f *files) tokens() (*auth.Tokens, error) {
+// principals opens the tokens and sign-ins of the configuration. They need no
+// hub: one that runs sees each change by itself.
+func (f *files) principals(ctx context.Context) (*hub.Principals, error) {
 	cfg, _, err := f.load(nil)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (f *files) tokens() (*auth.Tokens, error) {
 	if err := hub.CheckData(filepath.Dir(path)); err != nil {
 		return nil, failed(exitFailed, "", "open the tokens: %w", err)
 	}
-	return auth.OpenTokens(path)
+	return hub.OpenPrincipals(ctx, cfg)
 }
 
 type tokenCreateCmd struct {
@@ -48,11 +49,12 @@ type tokenCreateCmd struct {
 	TTL   time.Duration `help:"How long it is valid, such as 720h (default: until it is revoked)." name:"ttl" placeholder:"DURATION"`
 }
 
-func (c *tokenCreateCmd) Run(s std) error {
-	tokens, err := c.tokens()
+func (c *tokenCreateCmd) Run(ctx context.Context, s std) error {
+	all, err := c.principals(ctx)
 	if err != nil {
 		return err
 	}
+	defer all.Close()
 	if len(c.Scope) == 0 {
 		c.Scope = []string{"*"}
 	}
@@ -60,7 +62,7 @@ func (c *tokenCreateCmd) Run(s std) error {
 	for _, one := range c.Right {
 		rights = append(rights, auth.Right(one))
 	}
-	t, secret, err := tokens.Create(c.Name, c.Scope, c.TTL, rights...)
+	t, secret, err := all.Tokens.Create(c.Name, c.Scope, c.TTL, rights...)
 	if err != nil {
 		return err
 	}
@@ -97,12 +99,13 @@ type tokenListCmd struct {
 	asJSON
 }
 
-func (c *tokenListCmd) Run(s std) error {
-	tokens, err := c.tokens()
+func (c *tokenListCmd) Run(ctx context.Context, s std) error {
+	kept, err := c.principals(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := tokens.List()
+	defer kept.Close()
+	all, err := kept.Tokens.List()
 	if err != nil {
 		return err
 	}
@@ -130,12 +133,13 @@ type tokenRevokeCmd struct {
 	Name string `arg:"" help:"Name or id of the token."`
 }
 
-func (c *tokenRevokeCmd) Run(s std) error {
-	tokens, err := c.tokens()
+func (c *tokenRevokeCmd) Run(ctx context.Context, s std) error {
+	all, err := c.principals(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := tokens.Revoke(c.Name)
+	defer all.Close()
+	t, err := all.Tokens.Revoke(c.Name)
 	if errors.Is(err, auth.ErrNoToken) {
 		return &failure{err: err, hint: "Run stoa token list to see them.", code: exitUsage}
 	}

@@ -19,8 +19,8 @@ import (
 const afreshTime = time.Minute
 
 // startAfresh removes everything that is kept under a principal's name.
-func (h *Hub) startAfresh(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), afreshTime)
+func (h *Hub) startAfresh(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, afreshTime)
 	defer cancel()
 	if err := h.agents.book.Forget(ctx, name); err != nil {
 		return err

@@ -88,6 +88,8 @@ func (h *Hub) issueTicket(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	case errors.Is(err, auth.ErrTooMany):
 		tooMany(w, auth.TicketLife, "tickets", "too many tickets wait to be used")
 		return nil
+	case fault.Is(err, fault.Storage):
+		return err
 	case err != nil:
 		return fault.New(fault.InvalidParams, "path", "%v", err)
 	}
@@ -107,6 +109,8 @@ func (h *Hub) createCode(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	case errors.Is(err, auth.ErrTooMany):
 		tooMany(w, auth.CodeLife, "codes", "too many codes wait to be used")
 		return nil
+	case fault.Is(err, fault.Storage):
+		return err
 	case err != nil:
 		return fault.New(fault.Denied, "codes", "%v", err)
 	}
@@ -121,6 +125,9 @@ func (h *Hub) createCode(w http.ResponseWriter, r *http.Request, who *auth.Princ
 // showCode tells whether a code was used.
 func (h *Hub) showCode(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	code, err := h.codes.State(r.PathValue("code"), who)
+	if fault.Is(err, fault.Storage) {
+		return err
+	}
 	if err != nil {
 		return fault.New(fault.ResourceNotFound, r.PathValue("code"), "%v: codes are forgotten after %v", err, auth.CodeLife)
 	}
@@ -142,6 +149,8 @@ func (h *Hub) signInWithCode(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case wait > 0:
 		tooMany(w, wait, "codes", "too many wrong codes from your address")
+	case err != nil && !errors.Is(err, auth.ErrBadCode):
+		sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
 	case err != nil:
 		h.logger("auth").Warn("a wrong code was given to sign in", obs.KeyAction, "sign-in", "remote", r.RemoteAddr)
 		sayError(w, &fault.Error{Kind: fault.Unauthorized, Msg: err.Error(), Hint: "Get another code with stoa console --no-open."}, http.StatusUnauthorized)
@@ -167,6 +176,8 @@ func (h *Hub) signIn(w http.ResponseWriter, r *http.Request, who *auth.Principal
 	case errors.Is(err, auth.ErrTooMany):
 		tooMany(w, time.Minute, "sign-ins", "too many browsers were signed in within a minute")
 		return nil
+	case fault.Is(err, fault.Storage):
+		return err
 	case err != nil:
 		return fault.New(fault.Denied, "sign-ins", "%v", err)
 	}

@@ -1,14 +1,21 @@
 package hub_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
+
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/store/storetest"
@@ -118,5 +125,115 @@ func TestStoreWithoutClusterKey(t *testing.T) {
 	}
 	if !strings.HasPrefix(text, "warning: no cluster key") || !strings.Contains(text, "store.keyFile") || !strings.Contains(h.Log(), "no cluster key") {
 		t.Errorf("%q", text)
+	}
+}
+
+// principals opens those who may use the hubs on a store, as a command does.
+func principals(t *testing.T, s *storetest.Server) *hub.Principals {
+	t.Helper()
+	cfg := hubtest.Default().Config
+	cfg.Data, cfg.Store.URL, cfg.Store.Key = t.TempDir(), s.URL, secret.New(clusterKey)
+	p, err := hub.OpenPrincipals(t.Context(), &cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// A token is good at every hub on the store, is settled in by one of them, and
+// is good at none when it was revoked; what it has opened ends.
+func TestHubsLetInTheSameTokens(t *testing.T) {
+	hubtest.Parallel(t)
+	s := storetest.StartServer(t)
+	hubs := []*hubtest.Hub{hubtest.New(t, on(s)), hubtest.New(t, on(s))}
+	all := principals(t, s)
+	_, bob, err := all.Tokens.Create("bob", auth.Scopes{"*"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := func(h *hubtest.Hub) int { return apiClient{t, h, bob}.do("GET", "/api/v1/servers", "").Status }
+	var sockets []*websocket.Conn
+	settled := 0
+	for _, h := range hubs {
+		if status := asks(h); status != http.StatusOK {
+			t.Fatalf("status %d", status)
+		}
+		ws, _, err := websocket.Dial(within(t), strings.Replace(h.URL, "http", "ws", 1)+"/mcp/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + bob}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.CloseNow()
+		sockets = append(sockets, ws)
+		settled += strings.Count(h.Log(), "a token is used for the first time")
+	}
+	if settled != 1 {
+		t.Errorf("what the name had was removed %d times", settled)
+	}
+	if _, err := all.Tokens.Revoke("bob"); err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range hubs {
+		await.Until(t, "the token is refused", func() bool { return asks(h) == http.StatusUnauthorized })
+		if _, _, err := sockets[i].Read(within(t)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("its socket goes on: %v", err)
+		}
+	}
+	hubs[0].Stop()
+	again := hubtest.New(t, on(s), hubtest.Data(hubs[0].Data))
+	if status := asks(again); status != http.StatusUnauthorized {
+		t.Errorf("after a restart: status %d", status)
+	}
+}
+
+// A browser that got its code from one hub signs in at another, and is signed in at
+// all of them, for sockets too, until it is signed out at any.
+func TestBrowserOfSeveralHubs(t *testing.T) {
+	hubtest.Parallel(t)
+	s := storetest.StartServer(t)
+	a, b := hubtest.New(t, on(s)), hubtest.New(t, on(s))
+	code := hubtest.Decode[struct{ ID, Code string }](apiClient{t, a, a.Token}.ok("POST", "/api/v1/sign-ins/codes", "{}"))
+	signIn := func(h *hubtest.Hub) hubtest.Answer {
+		return apiClient{t, h, ""}.do("POST", "/api/v1/sign-ins", `{"code":`+hubtest.Quote(code.Code)+`}`)
+	}
+	in := signIn(b)
+	if in.Status != http.StatusOK {
+		t.Fatalf("status %d: %s", in.Status, in.Body)
+	}
+	if again := signIn(a); again.Status != http.StatusUnauthorized {
+		t.Errorf("the code at the hub that made it: status %d: %s", again.Status, again.Body)
+	}
+	if st := hubtest.Decode[auth.Code](apiClient{t, a, a.Token}.ok("GET", "/api/v1/sign-ins/codes/"+code.ID, "")); !st.Used {
+		t.Errorf("%+v", st)
+	}
+	browser := hubtest.Decode[struct{ ID, Secret string }](in.Body)
+	for _, pair := range [][2]*hubtest.Hub{{a, b}, {b, a}} {
+		from, to := apiClient{t, pair[0], browser.Secret}, pair[1]
+		from.ok("GET", "/api/v1/sign-ins", "")
+		ticket := hubtest.Decode[struct{ Ticket string }](from.ok("POST", "/api/v1/tickets", `{"path":"/mcp/ws"}`)).Ticket
+		open := func() (*websocket.Conn, error) {
+			ws, _, err := websocket.Dial(within(t), strings.Replace(to.URL, "http", "ws", 1)+"/mcp/ws?ticket="+ticket, nil)
+			return ws, err
+		}
+		ws, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.CloseNow()
+		if got := say(t, ws, hello); !strings.Contains(got, "protocolVersion") {
+			t.Errorf("%s", got)
+		}
+		if ws, err := open(); err == nil {
+			ws.CloseNow()
+			t.Error("the ticket is good twice")
+		}
+	}
+	if gone, err := principals(t, s).SignIns.Revoke(func(one auth.SignIn) bool { return one.ID == browser.ID }); err != nil || len(gone) != 1 {
+		t.Fatalf("%v, %v", gone, err)
+	}
+	for _, h := range []*hubtest.Hub{a, b} {
+		await.Until(t, "it is signed out", func() bool {
+			return apiClient{t, h, browser.Secret}.do("GET", "/api/v1/sign-ins", "").Status == http.StatusUnauthorized
+		})
 	}
 }

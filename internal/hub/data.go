@@ -1,10 +1,8 @@
 package hub
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/folder"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/owned"
@@ -203,62 +200,6 @@ func CheckData(data string) error {
 		return nil
 	}
 	return err
-}
-
-// TokensFile is where bearer tokens are kept.
-func TokensFile(data, configured string) string {
-	if configured != "" {
-		return configured
-	}
-	return filepath.Join(data, "tokens.json")
-}
-
-// SignInsFile is where the browsers are kept that are signed in to the console.
-func SignInsFile(data string) string { return filepath.Join(data, "signins.json") }
-
-// verifier accepts the folder's own token, those of the tokens file, and
-// sign-ins.
-func (d *dataDir) verifier(tokensFile string) (*verifier, error) {
-	t, err := auth.OpenTokens(TokensFile(d.path, tokensFile))
-	if err != nil {
-		return nil, err
-	}
-	s, err := auth.OpenSignIns(SignInsFile(d.path), d.token, t)
-	if err != nil {
-		return nil, err
-	}
-	return &verifier{local: d.token, tokens: t, signIns: s}, nil
-}
-
-type verifier struct {
-	local   string
-	tokens  *auth.Tokens
-	signIns *auth.SignIns
-}
-
-func (v *verifier) Verify(ctx context.Context, token string) (*auth.Principal, error) {
-	switch {
-	case subtle.ConstantTimeCompare([]byte(token), []byte(v.local)) == 1:
-		return auth.Owner, nil
-	case strings.HasPrefix(token, auth.SignInPrefix):
-		return v.signIns.Verify(ctx, token)
-	}
-	return v.tokens.Verify(ctx, token)
-}
-
-// needed fails if nobody could come in by a token: a listener that needs one
-// would serve nobody, and its owner would wonder why.
-func (v *verifier) needed() error {
-	tokens, err := v.tokens.List()
-	if err != nil {
-		return err
-	}
-	for _, t := range tokens {
-		if t.Expires.IsZero() || t.Expires.After(time.Now()) {
-			return nil
-		}
-	}
-	return errors.New("an address that is not loopback needs a token, and there is none: run `stoa token create NAME` with the same --data first")
 }
 
 // id is a name for the folder that tells nothing of where it is.

@@ -162,11 +162,6 @@ func (h *Hub) openGround(opts Options) (err error) {
 			h.log.Warn("other users could write to the data folder; now they cannot", obs.KeyAction, "open", "data", h.cfg.Data)
 		}
 		h.data.cert, h.data.version = h.cfg.TLS.Cert, h.version
-		v, err := h.data.verifier(h.cfg.Auth.TokensFile)
-		if err != nil {
-			return err
-		}
-		h.tokens, h.signIns = v, v.signIns
 	}
 	if opts.Bind {
 		h.opened(h.unbind)
@@ -192,6 +187,9 @@ func (h *Hub) openGround(opts Options) (err error) {
 	}
 	h.opened(h.closeState) // also if it is half open
 	if err := h.openState(); err != nil {
+		return err
+	}
+	if err := h.openPrincipals(); err != nil {
 		return err
 	}
 	return h.keepErrors()

@@ -22,6 +22,11 @@ func (t soleToken) Verify(_ context.Context, token string) (*auth.Principal, err
 	return auth.Owner, nil
 }
 
+// Again is that of a token which lasts as long as the hub.
+func (soleToken) Again(_ context.Context, who *auth.Principal) (*auth.Principal, error) {
+	return who, nil
+}
+
 // Settle waits until each upstream has been read once or is known not to be
 // reached now, or until ctx ends.
 func (h *Hub) Settle(ctx context.Context) {

@@ -180,10 +180,10 @@ func (h *Hub) sharedHealth() []healthItem {
 	if h.data == nil || h.shared != nil || h.state.store.Alone() {
 		return nil
 	}
-	return []healthItem{{healthStoreKey, "warning", alone, aloneHint}}
+	return []healthItem{{healthStoreKey, "warning", noKey, noKeyHint}}
 }
 
 const (
-	alone     = "no cluster key is configured: tokens, sign-ins of browsers, signatures and registered agents of this hub count at no other hub on its store"
-	aloneHint = "Set store.keyFile, store.keyCommand or STOA_STORE_KEY to the same secret for all hubs on the store."
+	noKey     = "no cluster key is configured: tokens, sign-ins of browsers, signatures and registered agents of this hub count at no other hub on its store"
+	noKeyHint = "Set store.keyFile, store.keyCommand or STOA_STORE_KEY to the same secret for all hubs on the store."
 )

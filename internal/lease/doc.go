@@ -13,7 +13,7 @@
 //
 // # What it does not do
 //
-// It does not wait for a lease and does not queue: Try says who holds it. It
+// It does not queue: Try says who holds a lease, and Do tries until it has it. It
 // does not know what the work is.
 //
 // Without a store, and where no other hub can use it, leases are kept in memory.

@@ -237,3 +237,43 @@ func (l *Lease) Release() {
 	}
 	l.b.unreserve(l.key)
 }
+
+// doAgain is how often Do tries to take a lease that another holds.
+const doAgain = 50 * time.Millisecond
+
+// Do calls f while it holds the lease of a key, for which it waits. The context
+// of f ends when the lease is lost.
+func (b *Book) Do(ctx context.Context, key string, f func(context.Context) error) error {
+	for {
+		l, holder, err := b.Try(ctx, key)
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			defer l.Release()
+			return l.during(ctx, f)
+		}
+		wait := time.NewTimer(doAgain)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return fmt.Errorf("wait for the lease of %s, which the hub %s holds: %w", key, holder, context.Cause(ctx))
+		case <-wait.C:
+		}
+	}
+}
+
+func (l *Lease) during(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-l.Lost():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer func() { cancel(); <-ended }()
+	return f(ctx)
+}

@@ -1,6 +1,8 @@
 package lease_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -215,5 +217,47 @@ func TestUnansweredRenewal(t *testing.T) {
 	refused(t, b, "k", "a")
 	if lost(l) {
 		t.Error("it was given up")
+	}
+}
+
+// Do waits until nobody else has the lease, and tells what it does when the lease
+// is lost.
+func TestDo(t *testing.T) {
+	s := storetest.StartServer(t)
+	a := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "a"})
+	b := open(t, storetest.Open(t, store.Options{URL: s.URL}), lease.Options{Hub: "b"})
+	var working, done atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			if err := []*lease.Book{a, b}[i%2].Do(t.Context(), "k", func(context.Context) error {
+				if working.Add(1) != 1 {
+					t.Error("two are at it")
+				}
+				working.Add(-1)
+				done.Add(1)
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if done.Load() != 6 {
+		t.Errorf("done %d times", done.Load())
+	}
+	held := take(t, a, "k")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Do(over, "k", func(context.Context) error { t.Error("it began"); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("while another holds it: %v", err)
+	}
+	held.Release()
+	if err := b.Do(t.Context(), "k", func(ctx context.Context) error {
+		s.Kill()
+		<-ctx.Done()
+		return ctx.Err()
+	}); !errors.Is(err, context.Canceled) {
+		t.Errorf("when it is lost: %v", err)
 	}
 }
