@@ -77,8 +77,8 @@ func TestTwoBooks(t *testing.T) {
 func TestTwoBooksPinAtOnce(t *testing.T) {
 	srv := storetest.StartServer(t)
 	one, two := newHub(t, srv.URL, ServerOptions{Name: "up"}), newHub(t, srv.URL, ServerOptions{Name: "up"})
-	items := many(t, 12)
-	for round := range 3 {
+	items := many(t, 10)
+	for round := range 2 {
 		o := ServerOptions{Name: "up", Identity: fmt.Sprint(round)}
 		var wg sync.WaitGroup
 		for _, b := range []*Book{one.Book, two.Book} {
@@ -135,7 +135,7 @@ func TestRejectedElsewhereForAViewer(t *testing.T) {
 func TestRejectedBeforeAllIsPinned(t *testing.T) {
 	srv := storetest.StartServer(t)
 	one, two := newHub(t, srv.URL, ServerOptions{Name: "up"}), newHub(t, srv.URL, ServerOptions{Name: "up"})
-	items := many(t, 12)
+	items := many(t, 10)
 	// As when the store could not be written to.
 	one.Server.enter.Do(func() { one.Book.enter(one.Server) })
 	now := map[string]*catalog.Item{}

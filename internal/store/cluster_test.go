@@ -188,13 +188,12 @@ func TestClusterLost(t *testing.T) {
 func TestServerRestarted(t *testing.T) {
 	srv := storetest.StartServer(t)
 	s := storetest.Open(t, store.Options{URL: srv.URL, Timeout: 2 * time.Second})
-	l, w := evt(t, s), work(t, s, store.WorkOptions{})
+	l := evt(t, s)
 	ctx, cancel := context.WithCancel(ctxFor(t, 60*time.Second))
 	defer cancel()
-	tailed, taken := make(chan uint64, 10), make(chan error, 1)
+	tailed := make(chan uint64, 10)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Tail(ctx, "", 0, func(e store.Entry) error { tailed <- e.Seq; return nil }) }()
-	go func() { _, err := w.Take(ctx, "task.a"); taken <- err }()
 	if _, err := l.AppendAny(ctx, "evt.a", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -218,12 +217,6 @@ func TestServerRestarted(t *testing.T) {
 	}
 	if seq := <-tailed; seq != 2 {
 		t.Errorf("the tail goes on with %d", seq)
-	}
-	if _, err := w.Add(ctx, "task.a", nil, ""); err != nil {
-		t.Error(err)
-	}
-	if err := <-taken; err != nil {
-		t.Errorf("who waited for work: %v", err)
 	}
 	cancel()
 	<-ended

@@ -81,12 +81,9 @@ func roleChurn() {
 	s := roleStore()
 	l := must(s.Log(ctx, store.LogOptions{Name: "evt", Subjects: []string{"evt.>"}, PerSubject: 40}))
 	b := must(s.Bucket(ctx, store.BucketOptions{Name: "b"}))
-	w := must(s.Work(ctx, store.WorkOptions{Name: "task", Subjects: []string{"task.>"}}))
 	for i := 0; ; i++ {
 		seq := must(l.AppendAny(ctx, fmt.Sprintf("evt.%d", i%5), make([]byte, i*7919%200_000)))
 		must(b.Put(ctx, fmt.Sprint("k", i%3), []byte("v"), time.Duration(i%2)*time.Second))
-		must(w.Add(ctx, "task.a", nil, ""))
-		must(0, must(w.Take(ctx, "task.a")).Ack(ctx))
 		switch i % 10 {
 		case 3:
 			must(0, l.Delete(ctx, seq))
@@ -137,15 +134,6 @@ func TestKilledWhileChanging(t *testing.T) {
 			dir = copied
 		}
 	}
-}
-
-func roleTake() {
-	s := roleStore()
-	w := must(s.Work(context.Background(), store.WorkOptions{Name: "task", Subjects: []string{"task.>"}, AckWait: time.Second}))
-	must(w.Add(context.Background(), "task.a", []byte("job"), "id"))
-	it := must(w.Take(context.Background(), "task.a"))
-	fmt.Println(string(it.Data))
-	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 func TestKilledWhileAppending(t *testing.T) {
@@ -199,37 +187,6 @@ func checkKilled(t *testing.T, dir string, acked uint64) {
 		if want := fmt.Sprintf("value after %d%s", i, strings.Repeat(".", i*37%3000)); seq != uint64(i)+1 || data[i] != want {
 			t.Fatalf("entry %d is %q", seq, data[i])
 		}
-	}
-}
-
-func TestTakerKilled(t *testing.T) {
-	dir := t.TempDir()
-	cmd, out := role(t, "take", dir, nil)
-	if line, err := out.ReadString('\n'); err != nil || line != "job\n" {
-		t.Fatal(line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	s := storetest.Open(t, store.Options{Dir: dir})
-	ctx := ctxFor(t, 30*time.Second)
-	w, err := s.Work(ctx, store.WorkOptions{Name: "task", Subjects: []string{"task.>"}, AckWait: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if added, err := w.Add(ctx, "task.a", []byte("job"), "id"); err != nil || added {
-		t.Errorf("an item that is not done was added again: %v, %v", added, err)
-	}
-	it, err := w.Take(ctx, "task.a")
-	if err != nil || string(it.Data) != "job" {
-		t.Fatalf("%+v, %v", it, err)
-	}
-	if err := it.Ack(ctx); err != nil {
-		t.Error(err)
-	}
-	if n, err := w.Pending(ctx); err != nil || n != 0 {
-		t.Error(n, err)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package store keeps what must outlive the process: logs, buckets, work and
+// Package store keeps what must outlive the process: logs, buckets and
 // blobs, on NATS JetStream. The engine runs inside the process over a folder,
 // or is a server or cluster elsewhere, named by a nats:// URL; the code above
 // cannot tell the difference. Only this package knows NATS.
@@ -10,8 +10,6 @@
 //     reused. An append can say what the last sequence of its subject must be;
 //     if it is another, nothing is written and the caller gets a *Conflict.
 //   - A Bucket holds the latest value of keys, for leases and small state.
-//   - Work is a queue: each item is handed to one taker until it is
-//     acknowledged or was tried too often.
 //   - Blobs are large values, by the hash of their content.
 //
 // One fact is one append. State in memory is a projection of a log, built by
@@ -27,7 +25,7 @@
 //     ErrUncertain: then no answer came, and the caller looks (Last) before it
 //     decides again.
 //   - Nothing takes longer than Options.Timeout, unless it waits by its nature
-//     (Tail, Watch, Take). A store that cannot write says so by a fault of
+//     (Tail, Watch). A store that cannot write says so by a fault of
 //     kind storage, which may be retried, and by State; it recovers by itself
 //     when the disk has room or the cluster a majority again.
 //   - Entries are read back byte for byte or not at all. The embedded engine's

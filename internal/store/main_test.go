@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // roles are what the test binary does when it is started as a child.
-var roles = map[string]func(){"append": roleAppend, "churn": roleChurn, "hold": roleHold, "take": roleTake, "delete": roleDelete, "disk": roleDisk, "count": roleCount}
+var roles = map[string]func(){"append": roleAppend, "churn": roleChurn, "hold": roleHold, "delete": roleDelete, "disk": roleDisk, "count": roleCount}
 
 func ctxFor(t testing.TB, d time.Duration) context.Context {
 	t.Helper()

@@ -33,7 +33,7 @@ func TestReopen(t *testing.T) {
 		if d := s.Damage(); len(d) != 0 {
 			t.Fatalf("round %d: %v", round, d)
 		}
-		l, b, w := evt(t, s), bucket(t, s, store.BucketOptions{Name: "b"}), work(t, s, store.WorkOptions{})
+		l, b := evt(t, s), bucket(t, s, store.BucketOptions{Name: "b"})
 		blob, _ := blobs(t, s)
 		gone := openLog(t, s, store.LogOptions{Name: "gone", Subjects: []string{"gone.>"}, Async: true})
 		var last uint64
@@ -58,14 +58,6 @@ func TestReopen(t *testing.T) {
 			func() error { return blob.Purge(ctx, "o") },
 			func() error { _, err := gone.AppendAny(ctx, "gone.x", noise(100, 1)); return err },
 			func() error { return gone.Purge(ctx, "") },
-			func() error { _, err := w.Add(ctx, "task.a", nil, ""); return err },
-			func() error {
-				it, err := w.Take(ctx, "task.a")
-				if err != nil {
-					return err
-				}
-				return it.Ack(ctx)
-			},
 			s.Close, s.Close,
 		}
 		for i, step := range steps {
@@ -358,13 +350,12 @@ func TestCloseEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, w, b := evt(t, s), work(t, s, store.WorkOptions{}), bucket(t, s, store.BucketOptions{Name: "b"})
-	done := make(chan error, 3)
+	l, b := evt(t, s), bucket(t, s, store.BucketOptions{Name: "b"})
+	done := make(chan error, 2)
 	ready := make(chan struct{})
 	go func() {
 		done <- l.Tail(context.Background(), "", 0, func(store.Entry) error { close(ready); return nil })
 	}()
-	go func() { _, err := w.Take(context.Background(), "task.a"); done <- err }()
 	current := make(chan struct{})
 	go func() {
 		done <- b.Watch(context.Background(), "", func() { close(current) }, func(store.Value) error { return nil })
@@ -377,7 +368,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	for range 2 {
 		if err := <-done; !errors.Is(err, store.ErrClosed) {
 			t.Error(err)
 		}

@@ -219,3 +219,10 @@ func (l *Log) follow(ctx context.Context, filter string, from uint64, fn func(En
 		from = seq + 1
 	}
 }
+
+// next waits for a message, but not for longer than silence.
+func next(ctx context.Context, sub *nats.Subscription, silence time.Duration) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	return sub.NextMsgWithContext(ctx)
+}
