@@ -164,12 +164,18 @@ func (d *Desk) Forget(ctx context.Context, principal, id string) ([]Remembered, 
 	if err != nil || id != "" {
 		return gone, err
 	}
+	return gone, d.forgetUnread(ctx, principal)
+}
+
+// forgetUnread ends what is remembered of a principal ("" means anybody) and
+// cannot be read here.
+func (d *Desk) forgetUnread(ctx context.Context, principal string) (err error) {
 	for key := range d.kept.Unread() {
 		if principal == "" || strings.HasPrefix(key, ownerKey(principal)+".") {
 			err = errors.Join(err, d.kept.Remove(ctx, key))
 		}
 	}
-	return gone, err
+	return err
 }
 
 // ForgetFor is Forget for somebody who asks for it. Who may approve has said no;
@@ -184,6 +190,9 @@ func (d *Desk) ForgetFor(ctx context.Context, who *auth.Principal, principal, id
 		kept = kept || !may(r)
 		return may(r)
 	})
+	if err == nil && id == "" && who.Has(auth.RightApprove) { // they may be denials
+		err = d.forgetUnread(ctx, principal)
+	}
 	if err == nil && kept && id != "" {
 		err = &fault.Error{Kind: fault.Denied, Subject: id, Msg: "a remembered denial can be forgotten only with the right to approve", Hint: "Ask the owner, who can use the console or `stoa approvals forget`."}
 	}
