@@ -12,6 +12,7 @@ import (
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/modules"
+	"github.com/stoahub/stoa/internal/secret"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
@@ -162,7 +163,7 @@ func TestHealthOfState(t *testing.T) {
 	hubtest.Parallel(t)
 	server := storetest.StartServer(t)
 	c := apiHub(t, hubtest.Config(func(cfg *config.Config) {
-		cfg.Store.URL = server.URL
+		cfg.Store.URL, cfg.Store.Key = server.URL, secret.New(clusterKey)
 		cfg.Modules.Failed = []config.ModuleFailure{{Name: "nosuch", From: "AIUR_MODULES", Text: "there is no module of that name", Hint: "Use another."}}
 	}))
 	look := func() health {

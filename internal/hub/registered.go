@@ -24,7 +24,7 @@ import (
 // An agent that registers itself is there for as long as it renews its lease.
 // Which are registered is kept by package registration; here is who may register
 // one, where it may be, and what becomes of it. See
-// docs/adr/0018-registrations-are-shared.md.
+// docs/adr/0017-registrations-are-shared.md.
 
 // The bounds of a lease.
 const (

@@ -204,17 +204,12 @@ func TestAgentsOfARevokedToken(t *testing.T) {
 	hubtest.Parallel(t)
 	s := storetest.StartServer(t)
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
-	file := filepath.Join(t.TempDir(), "tokens.json")
-	tokens, err := auth.OpenTokens(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := principals(t, s).Tokens
 	_, anns, err := tokens.Create("ann", auth.Scopes{"work*"}, 0, auth.RightRegister)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := hubtest.Config(func(c *config.Config) { c.Auth.TokensFile = file })
-	a, b := deskOf(t, hubtest.New(t, on(s), known)), deskOf(t, hubtest.New(t, on(s), known))
+	a, b := deskOf(t, hubtest.New(t, on(s))), deskOf(t, hubtest.New(t, on(s)))
 	ann := desk{t, a.url, anns}
 	ann.register("worker", web.URL, longLease)
 	a.register("other", web.URL, longLease)
@@ -225,7 +220,7 @@ func TestAgentsOfARevokedToken(t *testing.T) {
 	}
 	a.waitFor("worker", "")
 	b.waitFor("worker", "")
-	c := deskOf(t, hubtest.New(t, on(s), known))
+	c := deskOf(t, hubtest.New(t, on(s)))
 	if c.state("worker") != "" || c.state("other") == "" {
 		t.Errorf("a hub that starts then: %q, %q", c.state("worker"), c.state("other"))
 	}

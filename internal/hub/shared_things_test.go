@@ -6,31 +6,34 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/chat"
+	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/incident"
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/policy"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
-// things are all rows of the table.
-var things = sync.OnceValue(func() []*thing {
-	const moves, never = "it moves onto the journal in a part of its own", "nobody can change it"
+// things are all rows of the table, for hubs on a server and an agent that can be
+// registered.
+func things(server *storetest.Server, agent string) []*thing {
+	const never = "nobody can change it"
 	return []*thing{
 		aValue("value", []string{"session"}, 10),
 		aValue("value over the size of an entry", []string{"session", "blob"}, 600_000),
 		aSession(), aSwitch(), aConnection(), aConversation(), aLongTask(), aRun(), aDecision(never),
 		{name: "uploaded file", keeps: []string{"file", "fileblob"}, waits: "a hub knows the files that it was given, and those that were there when it began"},
-		{name: "published plan", keeps: []string{"bucket_plans"}, waits: moves,
+		{name: "published plan", keeps: []string{"bucket_plans"},
 			make: publish("first"), change: publish("second"),
 			look:   func(c apiClient, key string) string { return missingIs(c, "/api/v1/plans/"+key, whole) },
 			remove: func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/v1/plans/"+key, "") }},
-		{name: "accepted definition", keeps: []string{"bucket_pins"}, waits: moves},
-		{name: "kept catalogue", keeps: []string{"bucket_lists"}, waits: moves},
-		{name: "error that was met", keeps: []string{"errors"}, waits: moves,
+		{name: "accepted definition", keeps: []string{"bucket_pins"}, waits: "a server has to change for it: TestTwoBooks in internal/pin holds it"},
+		{name: "kept catalogue", keeps: []string{"bucket_lists"}, waits: "it is seen only while its server is away: TestHubsOnOneStoreKeepTheirLists holds it"},
+		{name: "error that was met", keeps: []string{"errors"},
 			make: func(c apiClient, key string) { c.tool("context_get?session="+key, `{"name":"nothing"}`) },
 			look: func(c apiClient, key string) string {
 				list := hubtest.Decode[errorPage](c.ok(http.MethodGet, "/api/v1/errors?tool=context_get", ""))
@@ -40,12 +43,10 @@ var things = sync.OnceValue(func() []*thing {
 				return ""
 			},
 			without: map[string]string{cellChanged: never, cellDeleted: "it goes when there are too many"}},
-		{name: "token", waits: moves + "; until then it is a file in the data folder"},
-		{name: "sign-in of a browser", waits: moves + "; until then it is a file in the data folder"},
-		{name: "registered agent", waits: moves + "; until then it is in the memory of the hub that was asked"},
-		{name: "module switched for all", waits: "it is in the memory of the hub that was asked"},
+		aToken(server, never), aSignIn(server, never), anAgent(agent),
+		{name: "module switched for all", waits: "it lasts until the hub that was asked ends"},
 	}
-})
+}
 
 // aValue is a value of a Session of its own.
 func aValue(name string, keeps []string, size int) *thing {
@@ -224,4 +225,82 @@ func publish(title string) func(apiClient, string) {
 	return func(c apiClient, key string) {
 		c.ok(http.MethodPut, "/api/v1/plans/"+key, `{"title":"`+title+`","steps":[{"id":"a","tool":"up__echo"}]}`)
 	}
+}
+
+// aToken is made and revoked on the store, and shown to a hub.
+func aToken(server *storetest.Server, never string) *thing {
+	secrets := map[string]string{}
+	open := func(c apiClient) *hub.Principals { return principals(c.t, server) }
+	return &thing{name: "token", keeps: []string{"bucket_tokens"},
+		make: func(c apiClient, key string) {
+			_, secret, err := open(c).Tokens.Create("holder-"+key, auth.Scopes{"*"}, 0)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			secrets[key] = secret
+		},
+		look: func(c apiClient, key string) string { return letsIn(c, secrets[key]) },
+		remove: func(c apiClient, key string) {
+			if _, err := open(c).Tokens.Revoke("holder-" + key); err != nil {
+				c.t.Fatal(err)
+			}
+			await.Until(c.t, "the hub knows", func() bool { return letsIn(c, secrets[key]) == "" })
+		},
+		without: map[string]string{cellChanged: never}}
+}
+
+// aSignIn is a browser's, by a code and with a ticket.
+func aSignIn(server *storetest.Server, never string) *thing {
+	type browser struct{ ID, Secret string }
+	in := map[string]browser{}
+	return &thing{name: "sign-in of a browser, its code and ticket", keeps: []string{"bucket_signins", "bucket_codes", "bucket_tickets"},
+		make: func(c apiClient, key string) {
+			code := hubtest.Decode[struct{ Code string }](c.ok(http.MethodPost, "/api/v1/sign-ins/codes", "{}")).Code
+			in[key] = hubtest.Decode[browser]((apiClient{c.t, c.hub, ""}).ok(http.MethodPost, "/api/v1/sign-ins", `{"code":`+hubtest.Quote(code)+`}`))
+			(apiClient{c.t, c.hub, in[key].Secret}).ok(http.MethodPost, "/api/v1/tickets", `{"path":"/mcp/ws"}`)
+		},
+		look: func(c apiClient, key string) string { return letsIn(c, in[key].Secret) },
+		remove: func(c apiClient, key string) {
+			gone, err := principals(c.t, server).SignIns.Revoke(func(one auth.SignIn) bool { return one.ID == in[key].ID })
+			if err != nil || len(gone) != 1 {
+				c.t.Fatalf("%v, %v", gone, err)
+			}
+			await.Until(c.t, "the hub knows", func() bool { return letsIn(c, in[key].Secret) == "" })
+		},
+		without: map[string]string{cellChanged: never}}
+}
+
+// letsIn says whether a hub lets in who shows a secret.
+func letsIn(c apiClient, secret string) string {
+	c.t.Helper()
+	switch status := (apiClient{c.t, c.hub, secret}).do(http.MethodGet, "/api/v1/tickets/none", "").Status; status {
+	case http.StatusUnauthorized:
+		return ""
+	case http.StatusServiceUnavailable:
+		c.t.Fatalf("status %d", status)
+	}
+	return "let in"
+}
+
+// anAgent has registered itself.
+func anAgent(url string) *thing {
+	leases := map[string]string{}
+	at := func(c apiClient) desk { return desk{c.t, c.hub.URL, c.token} }
+	return &thing{name: "registered agent", keeps: []string{"bucket_agents"},
+		make: func(c apiClient, key string) {
+			leases[key] = at(c).register("agent-"+key, url, longLease)
+			at(c).waitFor("agent-"+key, "connected")
+		},
+		look: func(c apiClient, key string) string {
+			if at(c).state("agent-"+key) == "" {
+				return ""
+			}
+			return "registered"
+		},
+		remove: func(c apiClient, key string) {
+			if status, _ := at(c).do(http.MethodDelete, "/mcps/agent-"+key, leases[key], ""); status != http.StatusNoContent {
+				c.t.Fatalf("status %d", status)
+			}
+		},
+		without: map[string]string{cellChanged: "it is renewed, and registers anew to say something else: TestAgentOfAllHubs"}}
 }
