@@ -21,6 +21,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -74,16 +75,17 @@ type File struct {
 
 // Files keeps the files that were uploaded. Each belongs to the principal that
 // brought it, and to others it does not exist; nobody can guess its id. It is
-// forgotten when its time is over. With a store, files outlive the process.
+// forgotten when its time is over. With a store, files outlive the process, and
+// all hubs on it have them.
 type Files struct {
 	opts  FileOptions
-	log   *store.Log // nil if files are kept in memory
-	blobs *store.Blobs
+	book  *fileBook
+	blobs fileBlobs
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
-	mu    sync.Mutex
-	known map[string]*kept
+	mu     sync.Mutex
+	coming map[string]*kept // being written; they count, and nobody is shown them
 }
 
 // kept is the entry of a file in the log. It is written before the content and
@@ -92,32 +94,68 @@ type Files struct {
 type kept struct {
 	File
 	Principal string `json:"principal"`
-	Hash      string `json:"hash"`
-
-	data []byte // without a store
+	Hash      string `json:"hash"` // of the content
 }
 
-const filesName = "file"
+// fileBlobs are the contents, each owned by the id of its file.
+type fileBlobs interface {
+	journal.Blobs
+	Purge(ctx context.Context, owner string) error
+}
 
-func fileSubject(id string) string { return "evt.file." + id }
+type (
+	fileBook   = journal.Journal[*kept, kept]
+	fileEntity = journal.Entity[*kept, kept]
+)
+
+const (
+	fileLog     = "file"
+	fileSubject = "evt.file."
+)
+
+// fileKind says what a file is to the journal: one entry, which never changes.
+func fileKind(blobs fileBlobs) journal.Kind[*kept, kept] {
+	return journal.Kind[*kept, kept]{
+		Subjects: fileSubject + "*",
+		New:      func(string) *kept { return nil },
+		Encode:   func(k *kept, _ []byte, _ string) ([]byte, error) { return json.Marshal(k) },
+		Decode: func(entry []byte) (*kept, []byte, string, error) {
+			k := &kept{}
+			err := json.Unmarshal(entry, k)
+			return k, nil, "", err
+		},
+		Apply: func(was *kept, k *kept, _ journal.Place) (*kept, []journal.Spare, error) {
+			if was != nil {
+				return was, nil, fmt.Errorf("file %s is there already", k.ID)
+			}
+			return k, nil, nil
+		},
+		// Also what is there of a content whose writer died.
+		Removed: blobs.Purge,
+	}
+}
 
 // OpenFiles returns the files that st holds; without a store they are kept in
 // memory. Close ends it; the store stays open.
 func OpenFiles(ctx context.Context, st *store.Store, o FileOptions) (*Files, error) {
 	o.defaults()
-	f := &Files{opts: o, known: map[string]*kept{}}
+	f := &Files{opts: o, coming: map[string]*kept{}}
+	var log journal.Log = journal.NewMemory()
+	f.blobs = journal.NewMemoryBlobs()
+	var err error
 	if st != nil {
-		var err error
-		if f.log, err = st.Log(ctx, store.LogOptions{Name: filesName, Subjects: []string{fileSubject("*")}}); err != nil {
+		if log, err = st.Log(ctx, store.LogOptions{Name: fileLog, Subjects: []string{fileSubject + "*"}}); err != nil {
 			return nil, fmt.Errorf("open the uploaded files: %w", err)
 		}
 		if f.blobs, err = st.Blobs(ctx, "fileblob"); err != nil {
 			return nil, fmt.Errorf("open the contents of uploaded files: %w", err)
 		}
-		if err := f.log.Scan(ctx, "", 0, f.replay); err != nil {
-			return nil, fmt.Errorf("read the uploaded files: %w", err)
-		}
 	}
+	alone := st == nil || st.Alone()
+	if f.book, err = journal.Open(ctx, log, f.blobs, fileKind(f.blobs), journal.Options{Logger: o.Logger, Alone: alone}); err != nil {
+		return nil, fmt.Errorf("read the uploaded files: %w", err)
+	}
+	f.book.Follow()
 	ctx, f.stop = context.WithCancel(context.Background())
 	f.wg.Go(func() { f.sweeps(ctx) })
 	return f, nil
@@ -127,18 +165,7 @@ func OpenFiles(ctx context.Context, st *store.Store, o FileOptions) (*Files, err
 func (f *Files) Close() {
 	f.stop()
 	f.wg.Wait()
-}
-
-// replay takes one entry of the log in. One that cannot be read is told of, and
-// costs nothing but itself.
-func (f *Files) replay(e store.Entry) error {
-	k := &kept{}
-	if err := json.Unmarshal(e.Data, k); err != nil || fileSubject(k.ID) != e.Subject {
-		f.opts.Logger.Error("the entry of an uploaded file cannot be read", "seq", e.Seq, "err", err)
-		return nil
-	}
-	f.known[k.ID] = k
-	return nil
+	f.book.Close()
 }
 
 // sweeps forgets files whose time is over, until ctx ends.
@@ -158,35 +185,28 @@ func (f *Files) sweeps(ctx context.Context) {
 // Sweep forgets the files whose time is over.
 func (f *Files) Sweep(ctx context.Context) {
 	now := f.opts.Clock()
-	f.mu.Lock()
-	var over []string
-	for id, k := range f.known {
-		if !now.Before(k.Expires) {
-			over = append(over, id)
-		}
-	}
-	f.mu.Unlock()
-	for _, id := range over {
-		if err := f.forget(ctx, id); err != nil && ctx.Err() == nil {
-			f.opts.Logger.Warn("an uploaded file whose time is over could not be removed yet", "err", err)
-			return // the next sweep tries again
-		}
+	err := f.forget(ctx, func(k *kept) bool { return !now.Before(k.Expires) })
+	if err != nil && ctx.Err() == nil { // the next sweep tries again
+		f.opts.Logger.Warn("an uploaded file whose time is over could not be removed yet", "err", err)
 	}
 }
 
-// forget removes a file: its content first.
-func (f *Files) forget(ctx context.Context, id string) error {
-	if f.log != nil {
-		if err := f.blobs.Purge(ctx, id); err != nil {
-			return fmt.Errorf("remove the content of file %s: %w", id, err)
+// forget removes the files that are to go.
+func (f *Files) forget(ctx context.Context, goes func(*kept) bool) error {
+	var all []*fileEntity
+	f.book.Each(func(x *fileEntity) {
+		if k := x.State(); k != nil && goes(k) {
+			all = append(all, x)
 		}
-		if err := f.log.Purge(ctx, fileSubject(id)); err != nil {
-			return fmt.Errorf("remove file %s: %w", id, err)
+	})
+	for _, x := range all {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := x.Remove(ctx, nil); err != nil {
+			return fmt.Errorf("remove file %s: %w", x.Key(), err)
 		}
 	}
-	f.mu.Lock()
-	delete(f.known, id)
-	f.mu.Unlock()
 	return nil
 }
 
@@ -210,54 +230,61 @@ func (f *Files) Put(ctx context.Context, who *auth.Principal, name, kind string,
 	if err := f.reserve(k); err != nil {
 		return File{}, err
 	}
+	defer f.came(k)
 	if err := f.write(ctx, k, data); err != nil {
-		// Whatever of it was written goes when its time is over, but for who
-		// waits for the answer there is no such file.
-		f.mu.Lock()
-		k.Principal = ""
-		f.mu.Unlock()
 		return File{}, err
 	}
 	return k.File, nil
 }
 
-// reserve takes a file in if its principal may have one more. It counts from
-// now on, so that uploads at the same time cannot pass the bounds together.
+// reserve takes note that a file is coming if its principal may have one more. It
+// counts from now on, so that uploads at the same time cannot pass the bounds
+// together.
 func (f *Files) reserve(k *kept) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	files, size := 1, k.Size
-	for _, other := range f.known {
-		if other.Principal == k.Principal {
+	count := func(other *kept) {
+		if other != nil && other.Principal == k.Principal {
 			files, size = files+1, size+other.Size
 		}
 	}
+	for _, other := range f.coming {
+		count(other)
+	}
+	f.book.Each(func(x *fileEntity) {
+		if f.coming[x.Key()] == nil {
+			count(x.State())
+		}
+	})
 	switch hint := "Delete one, or wait: files are kept for " + f.opts.Expiry.String() + "."; {
 	case files > f.opts.Max:
 		return &fault.Error{Kind: fault.Limit, Subject: k.Name, Msg: fmt.Sprintf("there are %d files already, which is as many as may be", f.opts.Max), Hint: hint}
 	case size > f.opts.Total:
 		return &fault.Error{Kind: fault.Limit, Subject: k.Name, Msg: fmt.Sprintf("with this file there would be %d bytes of files; %d may be", size, f.opts.Total), Hint: hint}
 	}
-	f.known[k.ID] = k
+	f.coming[k.ID] = k
 	return nil
 }
 
+// came takes note that a file is there, or will never be.
+func (f *Files) came(k *kept) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.coming, k.ID)
+}
+
 func (f *Files) write(ctx context.Context, k *kept, data []byte) error {
-	if f.log == nil {
-		f.mu.Lock()
-		k.data = data
-		f.mu.Unlock()
-		return nil
-	}
-	entry, err := json.Marshal(k)
-	if err != nil {
-		return fmt.Errorf("encode the entry of file %s: %w", k.Name, err)
-	}
-	if _, err := f.log.Append(ctx, fileSubject(k.ID), entry, 0); err != nil {
+	x := f.book.At(k.ID)
+	if _, _, err := x.Commit(ctx, func(*kept) (*kept, []byte, error) { return k, nil, nil }); err != nil {
 		return fmt.Errorf("keep file %s: %w", k.Name, err)
 	}
 	if _, err := f.blobs.Put(ctx, k.ID, data); err != nil {
-		return fmt.Errorf("keep the content of file %s: %w", k.Name, err)
+		err = fmt.Errorf("keep the content of file %s: %w", k.Name, err)
+		if gone := x.Remove(ctx, nil); gone != nil { // then it goes when its time is over
+			f.opts.Logger.Warn("an uploaded file that could not be kept could not be removed yet", "err", gone)
+		}
+		return err
 	}
 	return nil
 }
@@ -265,14 +292,15 @@ func (f *Files) write(ctx context.Context, k *kept, data []byte) error {
 // List returns the files of a principal, those that expire first in front.
 func (f *Files) List(who *auth.Principal) []File {
 	now := f.opts.Clock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	out := []File{}
-	for _, k := range f.known {
-		if k.Principal == who.Name && now.Before(k.Expires) {
+	f.mu.Lock()
+	f.book.Each(func(x *fileEntity) {
+		k := x.State()
+		if k != nil && f.coming[x.Key()] == nil && k.Principal == who.Name && now.Before(k.Expires) {
 			out = append(out, k.File)
 		}
-	}
+	})
+	f.mu.Unlock()
 	slices.SortFunc(out, func(a, b File) int {
 		if c := a.Expires.Compare(b.Expires); c != 0 {
 			return c
@@ -282,29 +310,20 @@ func (f *Files) List(who *auth.Principal) []File {
 	return out
 }
 
-// find returns a file of a principal. In a cluster another hub may have taken
-// it, so that one that is not known is looked for in the log.
-func (f *Files) find(ctx context.Context, who *auth.Principal, id string) (kept, error) {
-	f.mu.Lock()
-	k := f.known[id]
-	var got kept
-	if k != nil {
-		got = *k
+// find returns a file of a principal. Another hub may have taken it a moment
+// ago, so the log is asked for one that is not known.
+func (f *Files) find(ctx context.Context, who *auth.Principal, id string) (*kept, error) {
+	if !validFileID(id) {
+		return nil, f.unknown(id)
 	}
-	f.mu.Unlock()
-	if k == nil && f.log != nil && validFileID(id) {
-		e, err := f.log.Last(ctx, fileSubject(id))
-		switch {
-		case err == nil && json.Unmarshal(e.Data, &got) != nil:
-			got = kept{}
-		case err != nil && !errors.Is(err, store.ErrNotFound):
-			return kept{}, fmt.Errorf("look for file %s: %w", id, err)
-		}
+	k, err := f.book.At(id).Latest(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for file %s: %w", id, err)
 	}
-	if got.ID == "" || got.Principal != who.Name || !f.opts.Clock().Before(got.Expires) {
-		return kept{}, f.unknown(id)
+	if k == nil || k.ID != id || k.Principal != who.Name || !f.opts.Clock().Before(k.Expires) {
+		return nil, f.unknown(id)
 	}
-	return got, nil
+	return k, nil
 }
 
 func (f *Files) unknown(id string) error {
@@ -318,11 +337,8 @@ func (f *Files) Read(ctx context.Context, who *auth.Principal, id string) (File,
 	if err != nil {
 		return File{}, nil, err
 	}
-	if f.log == nil {
-		return k.File, k.data, nil
-	}
 	data, err := f.blobs.Get(ctx, k.ID, k.Hash)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, journal.ErrNotFound) {
 		return File{}, nil, f.unknown(id)
 	}
 	if err != nil {
@@ -336,25 +352,18 @@ func (f *Files) Delete(ctx context.Context, who *auth.Principal, id string) erro
 	if _, err := f.find(ctx, who, id); err != nil {
 		return err
 	}
-	return f.forget(ctx, id)
+	if err := f.book.At(id).Remove(ctx, nil); err != nil {
+		return fmt.Errorf("remove file %s: %w", id, err)
+	}
+	return nil
 }
 
 // Forget forgets the files of a principal.
 func (f *Files) Forget(ctx context.Context, principal string) error {
-	f.mu.Lock()
-	var ids []string
-	for id, k := range f.known {
-		if k.Principal == principal {
-			ids = append(ids, id)
-		}
+	if err := f.book.Current(ctx, time.Now()); err != nil {
+		return fmt.Errorf("forget the files of %s: %w", principal, err)
 	}
-	f.mu.Unlock()
-	for _, id := range ids {
-		if err := f.forget(ctx, id); err != nil {
-			return fmt.Errorf("forget file %s: %w", id, err)
-		}
-	}
-	return nil
+	return f.forget(ctx, func(k *kept) bool { return k.Principal == principal })
 }
 
 // validFileID reports whether an id may be a part of a subject.

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
@@ -155,15 +157,8 @@ func TestFilesOutliveTheProcessAndExpire(t *testing.T) {
 	first.Close()
 
 	second := files(t, st, o)
-	other := files(t, st, o) // another hub of the cluster
-	b := upload(t, other, ann, "b.txt", "b")
-	for _, id := range []string{a.ID, b.ID} {
-		if _, data, err := second.Read(t.Context(), ann, id); err != nil || len(data) == 0 {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
-	if _, _, err := second.Read(t.Context(), bob, b.ID); !fault.Is(err, fault.ResourceNotFound) {
-		t.Errorf("a file of another hub and another principal: %v", err)
+	if _, data, err := second.Read(t.Context(), ann, a.ID); err != nil || len(data) == 0 {
+		t.Error(err)
 	}
 	clock.move(59 * time.Minute)
 	second.Sweep(t.Context())
@@ -175,14 +170,90 @@ func TestFilesOutliveTheProcessAndExpire(t *testing.T) {
 		t.Errorf("before it is swept: %v", err)
 	}
 	second.Sweep(t.Context())
-	other.Sweep(t.Context())
-	for what, usage := range map[string]func() (store.Usage, error){
-		"entries":  func() (store.Usage, error) { return second.log.Usage(t.Context()) },
-		"contents": func() (store.Usage, error) { return second.blobs.Usage(t.Context()) },
-	} {
-		if u, err := usage(); err != nil || u.Entries != 0 {
-			t.Errorf("%s are left: %+v, %v", what, u, err)
+	log, err := st.Log(t.Context(), store.LogOptions{Name: fileLog, Subjects: []string{fileSubject + "*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := st.Blobs(t.Context(), "fileblob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.NoError(t, "nothing of it is left", func() error {
+		second.book.Bury(t.Context(), time.Now())
+		entries, err := log.Usage(t.Context())
+		contents, err2 := blobs.Usage(t.Context())
+		if entries.Entries+contents.Entries != 0 {
+			return fmt.Errorf("entries %+v, contents %+v", entries, contents)
 		}
+		return errors.Join(err, err2)
+	})
+}
+
+// What is brought to one hub is listed, read and deleted at another, and what is
+// deleted is gone at both.
+func TestHubsShareFiles(t *testing.T) {
+	server := storetest.StartServer(t)
+	open := func() *Files {
+		return files(t, storetest.Open(t, store.Options{URL: server.URL}), FileOptions{Max: 2})
+	}
+	one, other := open(), open()
+	a := upload(t, one, ann, "a.txt", strings.Repeat("long ", 300_000))
+	if _, data, err := other.Read(t.Context(), ann, a.ID); err != nil || len(data) != 1_500_000 {
+		t.Fatalf("right after it was brought: %d bytes, %v", len(data), err)
+	}
+	if _, _, err := other.Read(t.Context(), bob, a.ID); !fault.Is(err, fault.ResourceNotFound) {
+		t.Errorf("somebody else: %v", err)
+	}
+	await.Until(t, "the other lists it", func() bool { return len(other.List(ann)) == 1 })
+	upload(t, other, ann, "b.txt", "b")
+	await.Until(t, "the first lists both", func() bool { return len(one.List(ann)) == 2 })
+	if _, err := one.Put(t.Context(), ann, "c.txt", "", strings.NewReader("c")); !fault.Is(err, fault.Limit) {
+		t.Errorf("one that another hub has does not count: %v", err)
+	}
+	if err := other.Delete(t.Context(), ann, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := one.Read(t.Context(), ann, a.ID); !fault.Is(err, fault.ResourceNotFound) {
+		t.Errorf("right after it was deleted at the other: %v", err)
+	}
+	if err := one.Forget(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "no hub has any", func() bool { return len(one.List(ann))+len(other.List(ann)) == 0 })
+	if again := open(); len(again.List(ann)) != 0 {
+		t.Errorf("after a restart: %v", again.List(ann))
+	}
+}
+
+// A file of d6a0795 is there, can be read, and goes.
+func TestFilesOfTheFirstRelease(t *testing.T) {
+	st := storetest.Open(t, store.Options{})
+	log, err := st.Log(t.Context(), store.LogOptions{Name: fileLog, Subjects: []string{fileSubject + "*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := st.Blobs(t.Context(), "fileblob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "file_abc"
+	hash, err := blobs.Put(t.Context(), id, []byte("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := fmt.Sprintf(`{"id":%q,"name":"a.txt","size":5,"type":"text/plain","expires":%q,"principal":"ann","hash":%q}`, id, time.Now().Add(time.Hour).Format(time.RFC3339), hash)
+	if _, err := log.Append(t.Context(), fileSubject+id, []byte(entry), 0); err != nil {
+		t.Fatal(err)
+	}
+	f := files(t, st, FileOptions{})
+	if _, data, err := f.Read(t.Context(), ann, id); err != nil || string(data) != "hello" {
+		t.Errorf("%s, %v", data, err)
+	}
+	if err := f.Delete(t.Context(), ann, id); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := f.Read(t.Context(), ann, id); !fault.Is(err, fault.ResourceNotFound) {
+		t.Error(err)
 	}
 }
 
