@@ -85,6 +85,7 @@ type Catalog struct {
 	mu       sync.Mutex
 	sources  map[string]*Lists
 	stats    map[string]*Stat
+	others   map[string]*Figures // what other hubs know of tools, also of those that are not there
 	watchers map[int]func([]Change)
 	next     int
 	pending  map[string]*Change
@@ -96,7 +97,7 @@ type Catalog struct {
 // New returns an empty catalogue. Changes that come within delay of each other
 // are told as one.
 func New(delay time.Duration) *Catalog {
-	c := &Catalog{delay: delay, sources: map[string]*Lists{}, stats: map[string]*Stat{}, watchers: map[int]func([]Change){}, pending: map[string]*Change{}}
+	c := &Catalog{delay: delay, sources: map[string]*Lists{}, stats: map[string]*Stat{}, others: map[string]*Figures{}, watchers: map[int]func([]Change){}, pending: map[string]*Change{}}
 	c.snap.Store(build(nil))
 	return c
 }
@@ -124,10 +125,15 @@ func (c *Catalog) stat(it *Item) *Stat {
 	if it.Kind != Tool {
 		return it.Stat
 	}
-	s := c.stats[it.Ref()]
+	return c.statOf(it.Ref())
+}
+
+func (c *Catalog) statOf(ref string) *Stat {
+	s := c.stats[ref]
 	if s == nil {
 		s = &Stat{}
-		c.stats[it.Ref()] = s
+		s.others.Store(c.others[ref])
+		c.stats[ref] = s
 	}
 	return s
 }

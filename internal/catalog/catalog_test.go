@@ -304,8 +304,8 @@ func TestStatsOutliveTheList(t *testing.T) {
 	find().Stat.Add(false, 2*time.Second)
 	offer(t, c, "a", map[Kind][]string{Tool: {"x", "y"}})
 	ok, failed := find().Stat.Counts()
-	if ok != 1 || failed != 1 || find().Stat.Mean() != 1100*time.Millisecond {
-		t.Errorf("%d ok, %d failed, mean %v", ok, failed, find().Stat.Mean())
+	if ok != 1 || failed != 1 || find().Stat.Figures().Mean != 1100*time.Millisecond {
+		t.Errorf("%d ok, %d failed, mean %v", ok, failed, find().Stat.Figures().Mean)
 	}
 	c.Remove("a")
 	offer(t, c, "a", map[Kind][]string{Tool: {"x"}})

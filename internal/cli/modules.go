@@ -12,9 +12,10 @@ import (
 )
 
 type modulesCmd struct {
-	List modulesListCmd `cmd:"" default:"withargs" help:"List modules and servers, and whether they are on (the default)."`
-	On   modulesOnCmd   `cmd:"" help:"Offer the tools of modules or servers."`
-	Off  modulesOffCmd  `cmd:"" help:"Offer the tools of modules or servers no longer."`
+	List  modulesListCmd  `cmd:"" default:"withargs" help:"List modules and servers, and whether they are on (the default)."`
+	On    modulesOnCmd    `cmd:"" help:"Offer the tools of modules or servers."`
+	Off   modulesOffCmd   `cmd:"" help:"Offer the tools of modules or servers no longer."`
+	Reset modulesResetCmd `cmd:"" help:"Have modules or servers be on or off as the config says."`
 }
 
 // where are the flags that say in which session something is switched.
@@ -77,6 +78,8 @@ func (c *modulesListCmd) Run(ctx context.Context, s std) error {
 			state = cell{text: "failed", colour: red}
 		case m.Session:
 			state.text += " in this session"
+		case m.Hub:
+			state.text += " for all"
 		}
 		rows = append(rows, []cell{{text: m.Name}, {text: m.Kind}, state, {text: strconv.Itoa(m.Tools)}, {text: m.Failed}})
 	}
@@ -98,24 +101,50 @@ type modulesOffCmd struct {
 }
 
 func (c *modulesOffCmd) Help() string {
-	return "Without --session this holds for all sessions that do not say otherwise, until the hub ends. What is to stay off belongs into the config."
+	return "Without --session this holds for all sessions that do not say otherwise, in all hubs on the same store, until stoa modules reset."
 }
 
 func (c *modulesOffCmd) Run(ctx context.Context, s std) error {
 	return c.set(ctx, s, c.Names, false)
 }
 
-// set switches what is named. A hub that runs for this command alone would
-// forget it at once, so there has to be one.
+type modulesResetCmd struct {
+	reach
+	Names []string `arg:"" name:"name" help:"Names of modules or servers."`
+}
+
+func (c *modulesResetCmd) Run(ctx context.Context, s std) error {
+	hub, err := c.serving(ctx)
+	if err != nil {
+		return fmt.Errorf("reset modules: %w", err)
+	}
+	defer hub.close()
+	for _, name := range c.Names {
+		if _, err := hub.ask(ctx, http.MethodDelete, "/api/v1/modules/"+url.PathEscape(name), nil, nil); err != nil {
+			return doing("reset", name, err)
+		}
+		fmt.Fprintf(s.out, "%s is as the config says\n", name)
+	}
+	return nil
+}
+
+// serving finds the hub that runs. Switching is for who uses it now: a hub for
+// this command alone is no use.
+func (c *reach) serving(ctx context.Context) (*client, error) {
+	hub, _, _, err := c.find(ctx)
+	if err == nil && hub == nil {
+		err = failed(exitUnreachable, "Start one with stoa serve. What is always to be off is named in the config.", "no hub is running")
+	}
+	return hub, err
+}
+
+// set switches what is named.
 func (c *where) set(ctx context.Context, s std, names []string, on bool) error {
 	q, err := c.query()
 	if err != nil {
 		return err
 	}
-	hub, _, _, err := c.find(ctx)
-	if err == nil && hub == nil {
-		err = failed(exitUnreachable, "Start one with stoa serve. What is always to be off is named in the config.", "no hub is running")
-	}
+	hub, err := c.serving(ctx)
 	if err != nil {
 		return fmt.Errorf("switch modules %s: %w", onOff(on), err)
 	}

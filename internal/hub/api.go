@@ -46,6 +46,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"DELETE /api/v1/calls/{call}":                      h.cancelCall,
 		"GET /api/v1/modules":                              h.listModules,
 		"PUT /api/v1/modules/{name}":                       h.switchModule,
+		"DELETE /api/v1/modules/{name}":                    h.resetModule,
 		"GET /api/v1/tools":                                h.listTools,
 		"GET /api/v1/tools/{tool...}":                      h.showTool,
 		"POST /api/v1/check/{tool...}":                     h.checkTool,

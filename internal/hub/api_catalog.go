@@ -108,11 +108,11 @@ func (h *Hub) toolRow(c *mcp.Client, it *catalog.Item, snap *catalog.Snapshot, n
 	if l := snap.Of(it.Upstream); l != nil {
 		row.Stale = l.Stale
 	}
-	ok, failed := it.Stat.Counts()
+	f := it.Stat.Figures()
 	if it.CacheFor > 0 {
-		row.Cache = &toolCache{TTLMs: it.CacheFor.Milliseconds(), Hits: it.Stat.Reused(), Off: it.Uncached()}
+		row.Cache = &toolCache{TTLMs: it.CacheFor.Milliseconds(), Hits: f.Reused, Off: it.Uncached()}
 	}
-	row.Calls, row.Failed, row.MeanUS = ok+failed, failed, it.Stat.Mean().Microseconds()
+	row.Calls, row.Failed, row.MeanUS = f.OK+f.Failed, f.Failed, f.Mean.Microseconds()
 	return row
 }
 
@@ -162,7 +162,7 @@ var toolOrders = map[string]func(*catalog.Item) int64{
 	"name":    func(*catalog.Item) int64 { return 0 },
 	"calls":   func(it *catalog.Item) int64 { ok, failed := it.Stat.Counts(); return ok + failed },
 	"failed":  func(it *catalog.Item) int64 { _, failed := it.Stat.Counts(); return failed },
-	"latency": func(it *catalog.Item) int64 { return int64(it.Stat.Mean()) },
+	"latency": func(it *catalog.Item) int64 { return int64(it.Stat.Figures().Mean) },
 }
 
 // matches reports whether the tool is one of those that are asked for.

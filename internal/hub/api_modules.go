@@ -8,10 +8,8 @@ import (
 	"slices"
 
 	"github.com/stoahub/stoa/internal/auth"
-	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/modules"
-	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/store"
 )
@@ -54,41 +52,58 @@ func (h *Hub) listModules(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	return nil
 }
 
+// maySwitchForAll says why somebody may not switch something for all.
+func maySwitchForAll(who *auth.Principal, name string) error {
+	if who.Has(auth.RightSettings) {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Denied, Subject: name, Msg: "only the hub's owner may switch it for all", Hint: "Name a session to switch it there."}
+}
+
+// moduleNamed finds what is to be switched.
+func moduleNamed(all []modules.Switchable, name string) (*modules.Switchable, error) {
+	names := make([]string, len(all))
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+		names[i] = all[i].Name
+	}
+	return nil, missing(fault.ResourceNotFound, "module or server", name, names)
+}
+
 // switchModule switches a module or server: in one Session, or for all that
-// say nothing of it, until the hub ends.
+// say nothing of it.
 func (h *Hub) switchModule(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	s, err := h.choosing(r, who)
 	if err != nil {
 		return err
 	}
-	if s == nil && !who.Has(auth.RightSettings) {
-		return &fault.Error{Kind: fault.Denied, Subject: r.PathValue("name"), Msg: "only the hub's owner may switch it for all", Hint: "Name a session to switch it there."}
+	name := r.PathValue("name")
+	if s == nil {
+		if err := maySwitchForAll(who, name); err != nil {
+			return err
+		}
 	}
 	on, err := h.wanted(w, r)
 	if err != nil {
 		return err
 	}
-	name := r.PathValue("name")
-	all := h.modulesFor(who, s)
-	i := slices.IndexFunc(all, func(m modules.Switchable) bool { return m.Name == name })
+	m, err := moduleNamed(h.modulesFor(who, s), name)
 	switch {
-	case i < 0:
-		names := make([]string, len(all))
-		for i := range all {
-			names[i] = all[i].Name
-		}
-		return missing(fault.ResourceNotFound, "module or server", name, names)
-	case all[i].Failed != "" && on:
-		return fault.New(fault.Unreachable, name, "the module cannot be had: %s", all[i].Failed)
+	case err != nil:
+	case m.Failed != "" && on:
+		err = fault.New(fault.Unreachable, name, "the module cannot be had: %s", m.Failed)
 	case s == nil:
-		h.switchForAll(name, on, who)
+		err = h.switchForAll(r.Context(), name, on, who)
 	default:
-		if err := s.Switch(r.Context(), name, on); err != nil {
-			return err
-		}
+		err = s.Switch(r.Context(), name, on)
 	}
-	all[i].On, all[i].Session = on, s != nil
-	reply(w, http.StatusOK, all[i])
+	if err != nil {
+		return err
+	}
+	m.On, m.Session, m.Hub = on, s != nil, m.Hub || s == nil
+	reply(w, http.StatusOK, m)
 	return nil
 }
 
@@ -107,21 +122,6 @@ func (h *Hub) wanted(w http.ResponseWriter, r *http.Request) (bool, error) {
 		return false, f
 	}
 	return *want.On, nil
-}
-
-func (h *Hub) switchForAll(name string, on bool, who *auth.Principal) {
-	h.mu.Lock()
-	said := maps.Clone(h.switched)
-	if said == nil {
-		said = map[string]bool{}
-	}
-	said[name] = on
-	h.switched = said
-	h.door.Switch(said) // under the lock, so that the last one counts
-	h.mu.Unlock()
-	h.gateway.Differ()
-	h.log.Info("a module was switched", obs.KeyAction, "switch", "module", name, "on", on, "by", who.Name)
-	h.events.Emit(event.Record{Type: event.ModuleSwitch, Principal: who.Name, Upstream: name, Data: map[string]bool{"on": on}})
 }
 
 // The codes of conditions.

@@ -25,6 +25,7 @@ import (
 	"github.com/stoahub/stoa/internal/exchange"
 	"github.com/stoahub/stoa/internal/gateway"
 	"github.com/stoahub/stoa/internal/incident"
+	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/llm/models"
 	"github.com/stoahub/stoa/internal/lobby"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -104,7 +105,9 @@ type Hub struct {
 	plans       plans
 	lists       catalogBook
 	last        lastLists
+	learned     learned
 	peers       peers
+	switches    *journal.Values[hubSwitch] // for all Sessions that say nothing
 	web         webDebug
 	environ     []string // Options.Environ
 	ready       readiness
@@ -120,7 +123,6 @@ type Hub struct {
 
 	mu        sync.Mutex
 	built     built
-	switched  map[string]bool // modules and servers that were switched on or off for the whole hub
 	addresses []string
 	bound     []net.Listener
 	closed    bool
@@ -222,6 +224,9 @@ func (h *Hub) openDomain(Options) error {
 	if err := h.openLastLists(); err != nil {
 		return err
 	}
+	if err := h.openLearned(); err != nil {
+		return err
+	}
 	if err := h.openModels(); err != nil {
 		return err
 	}
@@ -258,7 +263,7 @@ func (h *Hub) openFaces(opts Options) error {
 		h.router.Close()
 	})
 	h.measure()
-	return nil
+	return h.openSwitches()
 }
 
 // begin starts what runs: the upstreams and the modules. Tasks that were under

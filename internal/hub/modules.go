@@ -181,7 +181,7 @@ func (h *Hub) switchable(c *mcp.Client) []modules.Switchable {
 			kind = "module"
 		}
 		tools := slices.DeleteFunc(snap.BySource(u.Name()), func(it *catalog.Item) bool { return !view.Offered(it) })
-		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.door.Off(u.Name()), Tools: len(tools)})
+		out = append(out, modules.Switchable{Name: u.Name(), Kind: kind, On: !h.door.Off(u.Name()), Hub: h.switchedForAll(u.Name()), Tools: len(tools)})
 		delete(failed, u.Name())
 	}
 	for name, why := range failed {

@@ -49,6 +49,7 @@ var ofNoThing = map[string]string{
 	"bucket_authlease": "it says which hub removes what an earlier token has left",
 	"bucket_hubs":      "it says which hubs there are now",
 	"bucket_version":   "it says which releases can read the store",
+	"bucket_learned":   "it grows by itself: TestHubsShareFigures",
 	"bucket_vault":     "it is made once: TestHubsSignAlike",
 }
 

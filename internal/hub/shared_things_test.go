@@ -26,7 +26,7 @@ func things(server *storetest.Server, agent string) []*thing {
 		aValue("value", []string{"session"}, 10),
 		aValue("value over the size of an entry", []string{"session", "blob"}, 600_000),
 		aSession(), aSwitch(), aConnection(), aConversation(), aLongTask(), aRun(), aDecision(never),
-		{name: "uploaded file", keeps: []string{"file", "fileblob"}, waits: "a hub knows the files that it was given, and those that were there when it began"},
+		aFile(never),
 		{name: "published plan", keeps: []string{"bucket_plans"},
 			make: publish("first"), change: publish("second"),
 			look:   func(c apiClient, key string) string { return missingIs(c, "/api/v1/plans/"+key, whole) },
@@ -44,7 +44,7 @@ func things(server *storetest.Server, agent string) []*thing {
 			},
 			without: map[string]string{cellChanged: never, cellDeleted: "it goes when there are too many"}},
 		aToken(server, never), aSignIn(server, never), anAgent(agent),
-		{name: "module switched for all", waits: "it lasts until the hub that was asked ends"},
+		aSwitchForAll(), // the last, since others use what it switches off
 	}
 }
 
@@ -101,6 +101,23 @@ func aSwitch() *thing {
 		},
 		remove: removeSession("switch-"),
 	}
+}
+
+// aSwitchForAll is what is said of a module for all Sessions.
+func aSwitchForAll() *thing {
+	module := map[string]string{"kept": "debug", "gone": "task"}
+	say := func(on string) func(c apiClient, key string) {
+		return func(c apiClient, key string) { c.ok(http.MethodPut, "/api/v1/modules/"+module[key], `{"on":`+on+`}`) }
+	}
+	return &thing{name: "module switched for all", keeps: []string{"bucket_switches"}, make: say("false"), change: say("true"),
+		look: func(c apiClient, key string) string {
+			m := c.modules("")[module[key]]
+			if !m.Hub {
+				return ""
+			}
+			return fmt.Sprintf("on: %v", m.On)
+		},
+		remove: func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/v1/modules/"+module[key], "") }}
 }
 
 // aConnection is a legacy client's, which keeps something.
@@ -219,6 +236,24 @@ func aDecision(never string) *thing {
 			c.ok(http.MethodDelete, "/api/v1/approvals/remembered/"+url.PathEscape(r.ID), "")
 		},
 		without: map[string]string{cellChanged: never + ": it is taken back, and somebody is asked anew"}}
+}
+
+// aFile is one that was uploaded.
+func aFile(never string) *thing {
+	ids := map[string]string{}
+	return &thing{name: "uploaded file", keeps: []string{"file", "fileblob"},
+		make: func(c apiClient, key string) {
+			ids[key] = hubtest.Decode[chat.File](c.do(http.MethodPost, "/api/files?name="+key+".txt", "hello").Body).ID
+		},
+		look: func(c apiClient, key string) string {
+			list := hubtest.Decode[struct{ Files []chat.File }](c.ok(http.MethodGet, "/api/files", "")).Files
+			if !slices.ContainsFunc(list, func(f chat.File) bool { return f.ID == ids[key] && f.Name == key+".txt" }) {
+				return ""
+			}
+			return missingIs(c, "/api/files/"+ids[key], whole)
+		},
+		remove:  func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/files/"+ids[key], "") },
+		without: map[string]string{cellChanged: never}}
 }
 
 func publish(title string) func(apiClient, string) {

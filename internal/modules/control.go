@@ -29,6 +29,7 @@ type Switchable struct {
 	Kind    string `json:"kind"` // module or server
 	On      bool   `json:"on"`
 	Session bool   `json:"session,omitempty"` // it was switched in this session
+	Hub     bool   `json:"hub,omitempty"`     // it was switched for all sessions
 	Tools   int    `json:"tools"`
 	Failed  string `json:"failed,omitempty"` // why it cannot be had
 }
