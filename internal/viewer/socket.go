@@ -141,7 +141,7 @@ func (g *Gallery) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error
 	defer ws.CloseNow()
 	bound(below.conn)
 	defer g.bus.Watch()()
-	v := &socket{g: g, ws: ws, conn: below.conn, f: wish.Filter, next: wish.After, hub: wish.Hub, batch: wish.Batch}
+	v := &socket{g: g, ws: ws, conn: below.conn, out: below.out, f: wish.Filter, next: wish.After, hub: wish.Hub, batch: wish.Batch}
 	v.serve()
 	return nil
 }
@@ -166,6 +166,7 @@ type socket struct {
 	g     *Gallery
 	ws    *websocket.Conn
 	conn  net.Conn // below ws
+	out   *quiet   // over conn
 	f     *event.Filter
 	next  uint64
 	hub   string
@@ -275,6 +276,13 @@ func (v *socket) look(ctx context.Context) error {
 // send sends the records of one look. It returns what is closed when there are
 // more.
 func (v *socket) send(ctx context.Context) (more <-chan struct{}, err error) {
+	// A frame for each record need not be a packet for each.
+	v.out.hold()
+	defer func() {
+		if let := v.out.letGo(v.g.opts.Write); err == nil {
+			err = let
+		}
+	}()
 	f := bundle{of: v}
 	for left := v.g.opts.Batch; ; {
 		n := min(left, atOnce)
@@ -324,6 +332,7 @@ func (v *socket) write(ctx context.Context, b []byte) error {
 type hijacked struct {
 	http.ResponseWriter
 	conn net.Conn
+	out  *quiet
 }
 
 func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -331,8 +340,8 @@ func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.conn = conn
-	return &quiet{Conn: conn, may: pace.New(mayRate, mayBurst, time.Now())}, rw, nil
+	h.conn, h.out = conn, &quiet{Conn: conn, may: pace.New(mayRate, mayBurst, time.Now())}
+	return h.out, rw, nil
 }
 
 // A viewer has nothing to say but signs of life and its farewell: so many bytes,
@@ -345,10 +354,15 @@ const (
 // errTalks is why a viewer is sent off that says more.
 var errTalks = errors.New("it says more than a viewer may")
 
-// quiet is a connection whose other end may say little.
+// quiet is a connection whose other end may say little. What is written to it can
+// be held for a while, to be sent together.
 type quiet struct {
 	net.Conn
 	may *pace.Bucket
+
+	mu   sync.Mutex // others write too: answers to signs of life
+	held bool
+	b    []byte
 }
 
 func (q *quiet) Read(b []byte) (int, error) {
@@ -357,4 +371,52 @@ func (q *quiet) Read(b []byte) (int, error) {
 		return 0, errTalks
 	}
 	return n, err
+}
+
+// mostHeld bounds what memory holds for a viewer that takes nothing.
+const mostHeld = 16 << 10
+
+func (q *quiet) Write(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held && len(q.b)+len(b) <= mostHeld {
+		q.b = append(q.b, b...)
+		return len(b), nil
+	}
+	if err := q.flush(); err != nil {
+		return 0, err
+	}
+	return q.Conn.Write(b)
+}
+
+// flush sends what is held. Called with mu held.
+func (q *quiet) flush() error {
+	b := q.b
+	q.b = nil
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := q.Conn.Write(b)
+	return err
+}
+
+// hold keeps what is written until it is let go, or is much.
+func (q *quiet) hold() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = true
+}
+
+// letGo sends what was held. Who does not take it in time is cut off.
+func (q *quiet) letGo(within time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = false
+	if len(q.b) == 0 {
+		return nil
+	}
+	// No deadline of its own: the one that is set when the hub stops must stay.
+	late := time.AfterFunc(within, func() { q.Close() })
+	defer late.Stop()
+	return q.flush()
 }
