@@ -244,7 +244,7 @@ func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
 	if a.Depth() > actor.MaxDepth {
 		return fault.New(fault.Loop, c.Upstream.Name(), "%d delegates act for each other, which is as many as may", a.Depth())
 	}
-	if err := d.delegated(c); err != nil {
+	if err := d.delegated(ctx, c); err != nil {
 		return err
 	}
 	if !d.sees(c) {

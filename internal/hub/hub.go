@@ -117,6 +117,7 @@ type Hub struct {
 	reloading sync.Mutex
 	polls     atomic.Int32 // requests that wait for events
 	attending atomic.Int32 // requests that wait for approvals
+	unread    atomic.Int64 // when it was last told that the tokens cannot be read, in Unix nanoseconds
 
 	mu        sync.Mutex
 	built     built

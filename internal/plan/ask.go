@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/policy"
@@ -23,6 +24,9 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 	}
 	c := &r.state.Created
 	by, err := r.actor()
+	if errors.Is(err, actor.ErrUnsure) {
+		return false, err
+	}
 	if err != nil {
 		return true, r.unasked(ctx, d, err)
 	}
