@@ -272,6 +272,9 @@ func (c *Conversation) answer(ctx context.Context, b *book, in *Input) error {
 	}
 	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), session: name, input: *in, replies: &c.replies, calls: &c.calls}
 	t.by, t.gone = by, gone
+	if gone == nil {
+		_, t.unseen = c.e.agentFor(by, name, in.Agent)
+	}
 	t.started = func(id string) {
 		c.mu.Lock()
 		c.turn = id
@@ -309,6 +312,7 @@ type turn struct {
 	s       *Settings
 	by      actor.Actor // on whose behalf, before the model
 	gone    error       // why nobody is: somebody it rests on may not come in any more
+	unseen  error       // why there is no agent: the rules or switches may be others than when it was written to
 	session string
 	input   Input
 	chain   string       // of the call that the turn comes of; empty for none
@@ -424,6 +428,9 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 			err = fault.New(fault.Internal, "chat", "there is no model")
 		}
 		return t.fail(err)
+	}
+	if t.unseen != nil {
+		return t.fail(t.unseen)
 	}
 	if t.input.Agent != "" && t.agent.Name == "" {
 		_, err := t.e.Agent(t.input.Agent)
