@@ -341,6 +341,9 @@ func (f *Files) Delete(ctx context.Context, who *auth.Principal, id string) erro
 
 // Forget forgets the files of a principal.
 func (f *Files) Forget(ctx context.Context, principal string) error {
+	if err := f.catchUp(ctx); err != nil {
+		return fmt.Errorf("look for the files of others: %w", err)
+	}
 	f.mu.Lock()
 	var ids []string
 	for id, k := range f.known {

@@ -9,6 +9,7 @@ import (
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/store"
 )
 
 // sweepEvery is how often conversations are looked at for those that are over.
@@ -123,8 +124,12 @@ func (e *Engine) sessionChanged(ch session.Change) {
 	}()
 }
 
-// Forget ends the conversations of a principal and removes all that was said.
+// Forget ends the conversations of a principal and removes all that was said, also
+// at another hub just now.
 func (e *Engine) Forget(ctx context.Context, principal string) error {
+	if err := e.journal.Current(ctx, time.Now()); err != nil {
+		return err
+	}
 	for _, c := range e.all() {
 		if who, _ := c.owner(); who == nil || who.Name != principal {
 			if st, err := c.Peek(); err != nil || st.Principal != principal {
@@ -136,6 +141,18 @@ func (e *Engine) Forget(ctx context.Context, principal string) error {
 		}
 	}
 	return nil
+}
+
+// catchUp takes in the files that came by other hubs.
+func (f *Files) catchUp(ctx context.Context) error {
+	if f.log == nil {
+		return nil
+	}
+	return f.log.Scan(ctx, "", 0, func(e store.Entry) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.replay(e)
+	})
 }
 
 // Forget ends the conversation and removes all that was said.

@@ -201,7 +201,9 @@ func TestHiddenAgentCannotBeTalkedTo(t *testing.T) {
 			}
 		}
 	}
-	await.Until(t, "the agent is there", func() bool { return owner.do("POST", "/api/tools/librarian__chat", `{"user_input":"echo hello"}`).Status == http.StatusOK })
+	await.Until(t, "the agent is there", func() bool {
+		return owner.do("POST", "/api/tools/librarian__chat", `{"user_input":"echo hello"}`).Status == http.StatusOK
+	})
 	there("to the owner", owner, true)
 	there("to a guest", guest, false)
 	u, err := ailumina.ParseURL(h.URL)
