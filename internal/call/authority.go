@@ -299,6 +299,9 @@ func (d *Door) edited(ctx context.Context, c *Call, t toolCall, s *policy.Subjec
 func (d *Door) approval(c *mcp.Client, s *policy.Subject, v policy.Verdict) policy.Approval {
 	a := Question(c.Actor)
 	a.Kind, a.Client, a.Tool, a.Upstream, a.Ref, a.Reason = s.Kind, client(c), s.Tool, s.Upstream, s.Ref, v.Reason
+	if d.registrant != nil {
+		a.Registered = d.registrant(s.Upstream)
+	}
 	return a
 }
 

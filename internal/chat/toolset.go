@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"

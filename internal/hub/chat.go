@@ -336,7 +336,7 @@ func (h *Hub) isStock(name string) bool {
 // gone.
 func (h *Hub) restock(name string) {
 	a := h.config().Agent(name)
-	if h.chat.engine == nil || a == nil || !a.Stock || h.pool.Get(name) != nil {
+	if h.chat.engine == nil || a == nil || !a.Stock || h.pool.Get(name) != nil || h.config().Server(name) != nil {
 		return
 	}
 	o, err := h.agentOptions(a)

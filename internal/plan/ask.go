@@ -36,7 +36,7 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 	}
 	a := call.Question(by)
 	a.Kind, a.Session, a.Call, a.Args, a.Reason = policy.KindTool, c.Session, r.id+"/"+d.Step, args, wants(d.Step)
-	a.Tool, a.Upstream, a.Ref, a.Definition = t.Name, t.Upstream, t.Ref, t.Defined
+	a.Tool, a.Upstream, a.Ref, a.Definition, a.Registered = t.Name, t.Upstream, t.Ref, t.Defined, t.Registered
 	askCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
 	calls.Go(func() {
