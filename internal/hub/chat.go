@@ -171,7 +171,7 @@ func (h *Hub) instructions(server string) string {
 // degraded names the upstreams that who could use if they worked.
 func (h *Hub) degraded(who *auth.Principal) (down []chatws.Degraded) {
 	for _, s := range h.listed(who) {
-		if s.State.Down() {
+		if s.State.Down() && h.door.Sees(actor.Chat, who, s.Name) {
 			why := strings.TrimPrefix(s.Error, s.Name+": ") // people are told the name before it
 			if s.Cause != "" {
 				why += ": " + s.Cause
@@ -191,7 +191,7 @@ func (h *Hub) whyMissing(who *auth.Principal, tool string) string {
 		return ""
 	}
 	for _, s := range h.listed(who) {
-		if s.Name == name && s.State.Down() {
+		if s.Name == name && s.State.Down() && h.door.Sees(actor.Chat, who, name) {
 			return fmt.Sprintf("The server %s is down: %s. %s", name, strings.TrimPrefix(s.Error, name+": "), s.Hint)
 		}
 	}
