@@ -17,14 +17,14 @@ var (
 )
 
 // among looks principals up in a list.
-func among(known []*auth.Principal) func(string, auth.Via) *auth.Principal {
-	return func(name string, via auth.Via) *auth.Principal {
+func among(known []*auth.Principal) Lookup {
+	return func(name string, via auth.Via) (*auth.Principal, error) {
 		for _, p := range known {
 			if p.Name == name && (via == "" || p.Via == via) {
-				return p
+				return p, nil
 			}
 		}
-		return nil
+		return nil, nil
 	}
 }
 

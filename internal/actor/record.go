@@ -58,15 +58,15 @@ const (
 // ErrGone means that somebody an actor rests on may not come in any more.
 var ErrGone = errors.New("the token is not valid any more")
 
-// Restore makes of a record the actor that it was. lookup returns who has a
-// name now and came in that way, or nil if nobody does. owner is whose the
-// record is: one without an actor in it, as older versions wrote them, counts
-// as a model's.
+// Restore makes of a record the actor that it was. Its error is ErrGone if
+// somebody it rests on may not come in any more, and ErrUnsure if that cannot be
+// found out now. owner is whose the record is: one without an actor in it, as
+// older versions wrote them, counts as a model's.
 func Restore(r *Record, owner string, lookup Lookup) (Actor, error) {
 	if r == nil {
-		who := lookup(owner, "")
-		if who == nil {
-			return Actor{}, fmt.Errorf("%q: %w", owner, ErrGone)
+		who, err := find(lookup, owner, "")
+		if err != nil {
+			return Actor{}, err
 		}
 		return Unknown(who), nil
 	}
@@ -77,9 +77,9 @@ func (r *Record) restore(lookup Lookup, nested int) (Actor, error) {
 	if nested == 0 || len(r.Chain) > MaxDepth {
 		return Actor{}, errors.New("the chain of delegates is too long")
 	}
-	who := lookup(r.Principal, r.Via)
-	if who == nil {
-		return Actor{}, fmt.Errorf("%q: %w", r.Principal, ErrGone)
+	who, err := find(lookup, r.Principal, r.Via)
+	if err != nil {
+		return Actor{}, err
 	}
 	a := New(r.Path, who)
 	for _, one := range r.Chain {
@@ -94,4 +94,16 @@ func (r *Record) restore(lookup Lookup, nested int) (Actor, error) {
 		a.chain = append(a.chain, d)
 	}
 	return a, nil
+}
+
+// find returns who has a name now and came in that way.
+func find(lookup Lookup, name string, via auth.Via) (*auth.Principal, error) {
+	switch who, err := lookup(name, via); {
+	case err != nil:
+		return nil, unsure(name, err)
+	case who == nil:
+		return nil, fmt.Errorf("%q: %w", name, ErrGone)
+	default:
+		return who, nil
+	}
 }

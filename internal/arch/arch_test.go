@@ -141,7 +141,7 @@ var inside = map[string][]string{
 	// The caller is part of a request: an actor, which is a principal and those who
 	// act for it.
 	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
-	"internal/actor":    {"internal/auth"},
+	"internal/actor":    {"internal/auth", "internal/fault"},
 	"internal/schema":   {"internal/wire", "internal/fault", "internal/spell"},
 	"internal/auth":     {"internal/fault", "internal/secret", "internal/owned", "internal/journal"},
 	"internal/envelope": {"internal/wire", "internal/fault"},

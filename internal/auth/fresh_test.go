@@ -116,3 +116,45 @@ func tokensAt(t *testing.T, path string) *Tokens {
 	}
 	return tokens
 }
+
+// waits is where tokens are kept, with something that happens before a first use
+// has its turn.
+type waits struct {
+	keeper
+	meanwhile func()
+}
+
+func (w waits) settle(name string, remove func(context.Context, string) error) error {
+	w.meanwhile()
+	return w.keeper.settle(name, remove)
+}
+
+// A token that is revoked while its first use waits for that of another lets
+// nobody in, also where there is a new one of its name by then.
+func TestRevokedWhileItsFirstUseWaits(t *testing.T) {
+	for name, again := range map[string]bool{"revoked": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			tokens := tokensAt(t, filepath.Join(t.TempDir(), "tokens.json"))
+			tokens.OnFirstUse(func(context.Context, string) error { return nil })
+			_, bob, err := tokens.Create("bob", Scopes{"*"}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := tokens.keeper
+			tokens.keeper = waits{first, func() {
+				tokens.keeper = first
+				if _, err := tokens.Revoke("bob"); err != nil {
+					t.Error(err)
+				}
+				if again {
+					if _, _, err := tokens.Create("bob", Scopes{"files"}, 0); err != nil {
+						t.Error(err)
+					}
+				}
+			}}
+			if who, err := tokens.Verify(t.Context(), bob); !errors.Is(err, ErrBadToken) {
+				t.Errorf("let in as %v, %v", who, err)
+			}
+		})
+	}
+}

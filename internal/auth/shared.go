@@ -34,9 +34,9 @@ type Shared struct {
 }
 
 const (
-	// trusted is for how long what was known last goes on to count while the store
-	// does not answer. It is longer than a cluster needs for a new leader.
-	trusted = 30 * time.Second
+	// Trusted is for how long what was known last goes on to count while nobody can
+	// say what is so now. It is longer than a cluster needs for a new leader.
+	Trusted = 30 * time.Second
 
 	askTime    = 2 * time.Second // for the store to answer
 	askAgain   = time.Second     // after it did not
@@ -133,15 +133,15 @@ func (k *kept[V]) current(now, since time.Time) error {
 	return nil
 }
 
-// errUntrusted says that what was known is too old to go by.
-var errUntrusted = errors.New("the store has not answered for too long")
+// ErrUntrusted says that what was known is too old to go by.
+var ErrUntrusted = errors.New("the store has not answered for too long")
 
 // recent is current that goes by what was known last, for a while, if the store
 // does not answer.
 func (k *kept[V]) recent(now time.Time, age time.Duration) error {
 	err := k.current(now, now.Add(-max(age, recheck)))
-	if err != nil && now.Sub(k.Known()) > trusted {
-		return fmt.Errorf("%w: %w", errUntrusted, err)
+	if err != nil && now.Sub(k.Known()) > Trusted {
+		return fmt.Errorf("%w: %w", ErrUntrusted, err)
 	}
 	return nil
 }

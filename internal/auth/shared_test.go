@@ -261,7 +261,7 @@ func TestTokensWhileTheStoreIsAway(t *testing.T) {
 	if _, err := a.Revoke("alice"); err == nil || errors.Is(err, ErrNoToken) {
 		t.Errorf("revoked: %v", err)
 	}
-	late.Store(int64(trusted + time.Second))
+	late.Store(int64(Trusted + time.Second))
 	if _, err := a.Verify(t.Context(), known); !fault.Is(err, fault.Storage) || errors.Is(err, ErrBadToken) {
 		t.Errorf("one that was known too long ago: %v", err)
 	}

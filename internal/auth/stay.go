@@ -66,7 +66,7 @@ func (s *stay) look() {
 	switch {
 	case s.over && (s.conn == nil || !open(s.conn)):
 		return
-	case !errors.Is(err, ErrBadToken) && !errors.Is(err, errUntrusted):
+	case !errors.Is(err, ErrBadToken) && !errors.Is(err, ErrUntrusted):
 		s.timer.Reset(lookAgain)
 		return
 	}

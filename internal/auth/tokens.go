@@ -157,13 +157,27 @@ func (t *Tokens) Verify(_ context.Context, token string) (*Principal, error) {
 		return nil, fmt.Errorf("%w: it expired on %s", ErrBadToken, k.expires.Format(time.DateOnly))
 	}
 	if k.fresh {
-		t.settling.Lock()
-		defer t.settling.Unlock()
-		if err := t.settle(k.who.Name); err != nil {
-			return nil, err
-		}
+		return t.verifyFresh(hash, k.who.Name)
 	}
 	return k.who, nil
+}
+
+// verifyFresh returns the principal of a token that is used for the first time.
+// That may take a while, in which it may be revoked.
+func (t *Tokens) verifyFresh(hash [sha256.Size]byte, name string) (*Principal, error) {
+	t.settling.Lock()
+	defer t.settling.Unlock()
+	if err := t.settle(name); err != nil {
+		return nil, err
+	}
+	switch s := t.keeper.latest(t.now()); {
+	case s.err != nil:
+		return nil, s.err
+	case s.byHash[hash] == nil:
+		return nil, fmt.Errorf("%w: it was revoked", ErrBadToken)
+	default:
+		return s.byHash[hash].who, nil
+	}
 }
 
 // Again returns the holder of the token that somebody came with.

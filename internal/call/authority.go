@@ -244,7 +244,7 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 	if trial.used != nil {
 		a.Sent = bytes.Clone(trial.args)
 	}
-	if err := d.present(c.Req.Client.Actor, s.Tool); err != nil {
+	if err := d.present(ctx, c.Req.Client.Actor, s.Tool); err != nil {
 		return err
 	}
 	if c.Req.Stream != nil {
@@ -259,7 +259,7 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 	case !dec.Approve:
 		return refused(s, v, dec)
 	}
-	if err := d.present(c.Req.Client.Actor, s.Tool); err != nil {
+	if err := d.present(ctx, c.Req.Client.Actor, s.Tool); err != nil {
 		return err // a yes may come in the second before the question is withdrawn
 	}
 	if err := d.same(c); err != nil {
@@ -299,6 +299,9 @@ func (d *Door) edited(ctx context.Context, c *Call, t toolCall, s *policy.Subjec
 func (d *Door) approval(c *mcp.Client, s *policy.Subject, v policy.Verdict) policy.Approval {
 	a := Question(c.Actor)
 	a.Kind, a.Client, a.Tool, a.Upstream, a.Ref, a.Reason = s.Kind, client(c), s.Tool, s.Upstream, s.Ref, v.Reason
+	if d.registrant != nil {
+		a.Registered = d.registrant(s.Upstream)
+	}
 	return a
 }
 
@@ -374,12 +377,12 @@ func (d *Door) Sampling(ctx context.Context, c *mcp.Client, server string, a pol
 	}
 	full := d.approval(by, &s, v)
 	full.Tool, full.Session, full.Args, full.Reason = a.Tool, a.Session, a.Args, a.Reason
-	if err := d.present(by.Actor, ref); err != nil {
+	if err := d.present(ctx, by.Actor, ref); err != nil {
 		return policy.Decision{}, err
 	}
 	dec, err := d.AskAtDesk(ctx, full)
 	if err == nil && dec.Approve {
-		err = d.present(by.Actor, ref)
+		err = d.present(ctx, by.Actor, ref)
 	}
 	return dec, err
 }

@@ -28,13 +28,13 @@ var (
 
 // lookupOf looks up who there is.
 func lookupOf(who ...*auth.Principal) Lookup {
-	return func(name string, via auth.Via) *auth.Principal {
+	return func(name string, via auth.Via) (*auth.Principal, error) {
 		for _, p := range who {
 			if p.Name == name && (via == "" || p.Via == via) {
-				return p
+				return p, nil
 			}
 		}
-		return nil
+		return nil, nil
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -111,6 +112,9 @@ func (d *Door) Traced(c *mcp.Client, text string) (*mcp.Client, error) {
 		return nil, fault.New(fault.Denied, MetaChain, "nobody is known here on whose behalf it could be")
 	}
 	caller, err := actor.Restore(k.Actor, c.Actor.Name(), d.lookup)
+	if errors.Is(err, actor.ErrUnsure) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fault.New(fault.Denied, MetaChain, "the caller of the agent may not call any more: %v", err)
 	}

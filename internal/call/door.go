@@ -81,7 +81,12 @@ type Options struct {
 	Principal Lookup
 	// Leads reports whether what a server offers leads to the hub of that id;
 	// nil means that nothing does.
-	Leads    func(server, hub string) bool
+	Leads func(server, hub string) bool
+	// Registrant is who has registered the agent that a server is, or "" if it is
+	// none. What was allowed of one says nothing of another with its name; nil
+	// means that there are no such agents.
+	Registrant func(server string) string
+
 	Key      seal.Key // signs what continues a call; nil means one that nobody else has
 	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
 	// Of results that are kept to be reused; 0 means 4096 and 64 MiB.
@@ -107,6 +112,9 @@ type Door struct {
 	reuses   func(n int64, pairs ...string) // counts calls of tools whose results can be reused; nil: none does
 	lookup   Lookup
 	leads    func(server, hub string) bool // nil: nothing does
+
+	registrant func(server string) string // nil: there are no agents that register
+
 	rules    atomic.Pointer[policy.Set]
 	said     atomic.Pointer[map[string]bool]  // servers that are on or off unless a Session says otherwise
 	offers   atomic.Pointer[map[string]Offer] // of the built-in modules
@@ -119,7 +127,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal, leads: o.Leads, cache: newCache()}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal, leads: o.Leads, registrant: o.Registrant, cache: newCache()}
 	d.BoundCache(o.CacheEntries, o.CacheBytes)
 	if o.Metrics != nil {
 		d.reuses = o.Metrics.Counter("stoa_cache_total", "Calls of tools whose results are cached, by upstream and outcome: hit, miss, or fresh (the caller asked for a new result).")
@@ -244,7 +252,7 @@ func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
 	if a.Depth() > actor.MaxDepth {
 		return fault.New(fault.Loop, c.Upstream.Name(), "%d delegates act for each other, which is as many as may", a.Depth())
 	}
-	if err := d.delegated(c); err != nil {
+	if err := d.delegated(ctx, c); err != nil {
 		return err
 	}
 	if !d.sees(c) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -16,24 +17,37 @@ import (
 // again here, before each call and once a second while it is made or waits for
 // a person.
 
-// present refuses what is wanted for somebody who may not come in any more.
-func (d *Door) present(a actor.Actor, subject string) error {
+// present refuses what is wanted for somebody who may not come in any more. Where
+// that cannot be found out, it waits for as long as it can be borne, so that a
+// file which is just being written, or a store that has lost its leader, costs
+// nobody a call.
+func (d *Door) present(ctx context.Context, a actor.Actor, subject string) error {
 	if d.lookup == nil {
 		return nil
 	}
-	if err := a.Check(d.lookup); err != nil {
-		return gone(subject, err)
+	check := func() error { return a.Check(d.lookup) }
+	err := check()
+	if errors.Is(err, actor.ErrUnsure) {
+		wait, cancel := context.WithTimeout(ctx, auth.Trusted)
+		defer cancel()
+		err = actor.Sure(wait, check)
 	}
-	return nil
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, actor.ErrUnsure):
+		return err
+	}
+	return gone(subject, err)
 }
 
 // delegated is present for a call that a delegate makes.
-func (d *Door) delegated(c *Call) error {
+func (d *Door) delegated(ctx context.Context, c *Call) error {
 	if c.Req.Client.Actor.Direct() {
 		return nil
 	}
 	subject, _ := c.Req.Text("name")
-	return d.present(c.Req.Client.Actor, subject)
+	return d.present(ctx, c.Req.Client.Actor, subject)
 }
 
 func gone(subject string, err error) *fault.Error {
@@ -53,6 +67,20 @@ func (d *Door) attended(ctx context.Context, c *Call, t *toolCall, began time.Ti
 		f := fault.New(fault.Denied, c.Upstream.Name(), "the call was ended: %v", why)
 		f.Harmless = fault.Of(err).Harmless
 		return resp, f.Because(err)
+	} else if err != nil && errors.Is(why, actor.ErrUnsure) {
+		return resp, unsure(c, why, err)
 	}
 	return resp, err
+}
+
+// unsure is why a call was ended whose principals could not be looked up for too
+// long. One that does no harm if it is made again can be, when they can.
+func unsure(c *Call, why, err error) error {
+	kind, harmless := fault.OutcomeUnknown, fault.Of(err).Harmless
+	if harmless {
+		kind = fault.Storage
+	}
+	f := fault.New(kind, c.Upstream.Name(), "the call was ended: %s", fault.Of(why).Text())
+	f.Harmless = harmless
+	return f.Because(errors.Join(why, err))
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/upstream"
 )
@@ -37,9 +39,9 @@ func TestNothingIsCalledForWhoIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var gone atomic.Bool
-			d := New(Options{Rules: compiled(policy.Rule{Action: policy.Ask}), Principal: func(name string, via auth.Via) *auth.Principal {
+			d := New(Options{Rules: compiled(policy.Rule{Action: policy.Ask}), Principal: func(name string, via auth.Via) (*auth.Principal, error) {
 				if gone.Load() {
-					return nil
+					return nil, nil
 				}
 				return lookupOf(ann)(name, via)
 			}})
@@ -60,5 +62,45 @@ func TestNothingIsCalledForWhoIsGone(t *testing.T) {
 				t.Error("a person was asked")
 			}
 		})
+	}
+}
+
+// A call is not refused because the tokens cannot be read for a moment, and is not
+// made before they can.
+func TestCallWaitsForWhatCannotBeRead(t *testing.T) {
+	s := stage(t, upstream.Options{})
+	var unread atomic.Bool
+	var looked atomic.Int64
+	d := New(Options{Rules: compiled(), Principal: func(name string, via auth.Via) (*auth.Principal, error) {
+		if unread.Load() {
+			looked.Add(1)
+			return nil, errors.New("the file is half written")
+		}
+		return lookupOf(ann)(name, via)
+	}})
+	unread.Store(true)
+	n, done := s.box.reached(), make(chan error, 1)
+	go func() {
+		_, err := s.call(d, as(direct(ann).By(actor.ByTask())), "write", "", Hooks{})
+		done <- err
+	}()
+	await.Until(t, "it looks", func() bool { return looked.Load() > 0 })
+	if s.box.reached() != n {
+		t.Error("it was called for nobody knows whom")
+	}
+	unread.Store(false)
+	if err := <-done; err != nil || s.box.reached() != n+1 {
+		t.Errorf("%v; %d calls", err, s.box.reached()-n)
+	}
+	// Who gives up before is told that it may be tried again.
+	unread.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		done <- d.present(ctx, direct(ann), "box__write")
+	}()
+	cancel()
+	if err := <-done; !fault.Is(err, fault.Storage) || !fault.Of(err).Retryable() {
+		t.Errorf("given up: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
@@ -61,7 +62,11 @@ func (k *Tasks) call(ctx context.Context, r *task.Run) (*Call, error) {
 		return nil, fault.New(fault.Internal, "task", "how the task is to be done cannot be read").Because(err)
 	}
 	params = descending(params, f.Trace)
-	by, err := actor.Restore(f.Actor, w.Principal, k.opts.Principal)
+	var by actor.Actor
+	err = actor.Sure(ctx, func() (err error) { // nothing is lost by waiting: it has not begun
+		by, err = actor.Restore(f.Actor, w.Principal, k.opts.Principal)
+		return err
+	})
 	if err != nil {
 		return nil, fault.New(fault.Denied, w.Shown, "the task cannot go on: %v", err)
 	}
@@ -150,6 +155,9 @@ func (k *Tasks) rounds(ctx context.Context, r *task.Run, c *Call, first *mcp.Req
 		case err != nil && fault.Is(err, fault.ContinuationLost):
 			w := r.Work()
 			return k.done(c, r, began, task.Lost(&w))
+		case k.waited(ctx, c, err):
+			resp, err = k.door.Do(ctx, c)
+			continue
 		case err != nil, resp.Error != nil, !needsInput(resp.Result):
 			return k.done(c, r, began, outcome(c, resp, err))
 		case n == maxRounds:
@@ -169,6 +177,16 @@ func (k *Tasks) rounds(ctx context.Context, r *task.Run, c *Call, first *mcp.Req
 		c.Req = continued(first, demand, answers)
 		resp, err = k.door.Do(ctx, c)
 	}
+}
+
+// waited reports that a call can be made again which was not made, or bears
+// repetition, because its principals could not be looked up. They can be now.
+func (k *Tasks) waited(ctx context.Context, c *Call, err error) bool {
+	if !errors.Is(err, actor.ErrUnsure) || !fault.Of(err).Harmless {
+		return false
+	}
+	err = actor.Sure(ctx, func() error { return c.Req.Client.Actor.Check(k.opts.Principal) })
+	return !errors.Is(err, actor.ErrUnsure)
 }
 
 // outcome is what a call's answer means for its task. What a model can repair

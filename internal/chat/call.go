@@ -216,7 +216,7 @@ func (t *turn) do(ctx context.Context, j *job) error {
 	if j.tool == nil {
 		return t.result(ctx, j, &Result{Content: j.refusal, IsError: true, Status: Refused})
 	}
-	if err := t.present(); err != nil {
+	if err := t.present(ctx); err != nil {
 		return err
 	}
 	turn := ctx

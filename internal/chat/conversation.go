@@ -252,7 +252,7 @@ func (c *Conversation) admit(ctx context.Context, in *Input, s *Settings) error 
 		return &fault.Error{Kind: fault.InvalidParams, Subject: "key", Msg: "the key is longer than 200 bytes", Hint: "Use a shorter one."}
 	}
 	who, name := c.owner()
-	a, err := c.e.agentFor(who, in.Agent)
+	a, err := c.e.agentFor(actor.New(actor.Chat, who), name, in.Agent)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/event"
@@ -60,6 +61,9 @@ type Options struct {
 	// Missing returns why a tool that a model named is not listed, "" if nothing
 	// is known of it; nil: nobody knows.
 	Missing func(who *auth.Principal, tool string) string
+	// Sees reports whether an actor may talk to an agent in a Session; nil: its
+	// scopes decide.
+	Sees func(by actor.Actor, session, agent string) bool
 	// Instructions returns what an upstream says of itself, "" for nothing; nil:
 	// nobody knows.
 	Instructions func(upstream string) string

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
@@ -54,5 +55,41 @@ func TestTurnEndsWithTheToken(t *testing.T) {
 				t.Errorf("questions:\n%s", log)
 			}
 		})
+	}
+}
+
+// While nobody can say whether a token is valid, what its principal has said waits,
+// before its turn and in it, and is answered when that is known.
+func TestTurnWaitsForTheToken(t *testing.T) {
+	var unread atomic.Int64
+	s := newStage(t, staged{model: &spoken{answers: []answer{says("", "srv__leave", "srv__echo"), says("fine"), says("fine too")}}, unread: &unread})
+	s.who = &auth.Principal{Name: "fay", Scopes: auth.Scopes{"*"}, Via: auth.ViaToken, Token: "t_1"}
+	s.shop.add("srv__leave", `{"destructiveHint":false}`, func(context.Context, *mcp.Request, json.RawMessage) (string, error) {
+		unread.Store(1)
+		return "left", nil
+	})
+	conv := s.open("one")
+	s.send(conv, "go")
+	s.turns(conv, 1)
+	unread.Store(1)
+	s.send(conv, "go on")
+	for _, ev := range s.turns(conv, 2) {
+		if ev.End != nil && ev.End.Reason != ReasonDone {
+			t.Errorf("%+v", ev.End)
+		}
+	}
+	if d := cmp.Diff([]string{"srv__leave", "srv__echo"}, s.shop.called()); d != "" {
+		t.Error(d)
+	}
+	// Who waits can still be stopped.
+	unread.Store(1 << 30)
+	s.send(conv, "never mind")
+	await.Until(t, "it is stopped", func() bool {
+		stopped, err := conv.Abort("", false)
+		return err == nil && stopped
+	})
+	events := s.turns(conv, 3)
+	if end := events[len(events)-1].End; end.Reason != ReasonAborted {
+		t.Errorf("%+v", end)
 	}
 }

@@ -254,9 +254,16 @@ func (c *Conversation) more(b *book) bool {
 
 // answer runs one turn. It is errTaken if another hub answers.
 func (c *Conversation) answer(ctx context.Context, b *book, in *Input) error {
+	// A message is answered or refused for good. While nobody can say which, it
+	// waits, and with it the ones behind it.
+	by, gone := c.e.restore(ctx, in)
+	if errors.Is(gone, actor.ErrUnsure) && !errors.Is(context.Cause(ctx), errAborted) {
+		return errTaken // by the next hub: this one stops, or has lost touch
+	}
 	who, name := c.owner()
 	if who == nil {
-		who, name = c.e.principal(in.Principal, ""), in.Session
+		who, _ = c.e.principal(in.Principal, "")
+		name = in.Session
 	}
 	if c.e.opts.Sessions != nil && who != nil {
 		if s, err := c.e.bind(who, name); err == nil && s != nil {
@@ -264,7 +271,10 @@ func (c *Conversation) answer(ctx context.Context, b *book, in *Input) error {
 		}
 	}
 	t := &turn{e: c.e, b: b, s: c.e.settings.Load(), session: name, input: *in, replies: &c.replies, calls: &c.calls}
-	t.by, t.gone = actor.Restore(in.Actor, in.Principal, c.e.principal)
+	t.by, t.gone = by, gone
+	if gone == nil {
+		_, t.unseen = c.e.agentFor(by, name, in.Agent)
+	}
 	t.started = func(id string) {
 		c.mu.Lock()
 		c.turn = id
@@ -275,14 +285,24 @@ func (c *Conversation) answer(ctx context.Context, b *book, in *Input) error {
 	return t.taken
 }
 
-func (e *Engine) principal(name string, via auth.Via) *auth.Principal {
+// restore returns on whose behalf an input is. It waits until that is known, or
+// ctx ends.
+func (e *Engine) restore(ctx context.Context, in *Input) (by actor.Actor, err error) {
+	err = actor.Sure(ctx, func() (err error) {
+		by, err = actor.Restore(in.Actor, in.Principal, e.principal)
+		return err
+	})
+	return by, err
+}
+
+func (e *Engine) principal(name string, via auth.Via) (*auth.Principal, error) {
 	if e.opts.Principal != nil {
 		return e.opts.Principal(name, via)
 	}
 	if name == auth.Local.Name {
-		return auth.Local
+		return auth.Local, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // turn is a turn under way.
@@ -292,6 +312,7 @@ type turn struct {
 	s       *Settings
 	by      actor.Actor // on whose behalf, before the model
 	gone    error       // why nobody is: somebody it rests on may not come in any more
+	unseen  error       // why there is no agent: the rules or switches may be others than when it was written to
 	session string
 	input   Input
 	chain   string       // of the call that the turn comes of; empty for none
@@ -397,6 +418,8 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 		}
 	}()
 	switch {
+	case errors.Is(t.gone, actor.ErrUnsure): // it was waited for until then
+		return t.stopped(ctx)
 	case t.gone != nil:
 		return t.fail(t.nobody(t.gone))
 	case t.model.Model == nil:
@@ -405,6 +428,9 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 			err = fault.New(fault.Internal, "chat", "there is no model")
 		}
 		return t.fail(err)
+	}
+	if t.unseen != nil {
+		return t.fail(t.unseen)
 	}
 	if t.input.Agent != "" && t.agent.Name == "" {
 		_, err := t.e.Agent(t.input.Agent)
@@ -429,7 +455,10 @@ func (t *turn) guarded(ctx context.Context) (end End) {
 
 // step asks the model once and makes the calls that it wants.
 func (t *turn) step(ctx context.Context) (end End, more bool) {
-	if err := t.present(); err != nil {
+	switch err := t.present(ctx); {
+	case errors.Is(err, actor.ErrUnsure):
+		return t.stopped(ctx), false
+	case err != nil:
 		return t.fail(err), false
 	}
 	calls, end, ok := t.ask(ctx)
@@ -441,14 +470,19 @@ func (t *turn) step(ctx context.Context) (end End, more bool) {
 
 // present reports that somebody the turn is for may not come in any more. It is
 // asked before each step and each call; between them the turn's context ends.
-func (t *turn) present() error {
-	if err := t.by.Check(t.e.principal); err != nil {
+// Where it cannot be found out, that is waited for until ctx ends.
+func (t *turn) present(ctx context.Context) error {
+	err := actor.Sure(ctx, func() error { return t.by.Check(t.e.principal) })
+	if err != nil {
 		return t.nobody(err)
 	}
 	return nil
 }
 
 func (t *turn) nobody(err error) *fault.Error {
+	if errors.Is(err, actor.ErrUnsure) {
+		return fault.New(fault.Storage, t.input.Principal, "the message cannot be answered: whether the token is still valid cannot be found out").Because(err)
+	}
 	return fault.New(fault.Denied, t.input.Principal, "the message cannot be answered: %v", err)
 }
 
@@ -473,7 +507,7 @@ func (t *turn) stopped(ctx context.Context) End {
 		return End{Reason: ReasonInterrupted, Text: "The hub was stopped before I came to an end.", Kind: fault.Cancelled.String()}
 	}
 	switch why := context.Cause(ctx); {
-	case errors.Is(why, actor.ErrGone):
+	case errors.Is(why, actor.ErrGone), errors.Is(why, actor.ErrUnsure):
 		return t.fail(t.nobody(why))
 	case errors.Is(why, errTaken):
 		return End{Reason: ReasonInterrupted, Text: "The hub lost touch with the others before I came to an end.", Kind: fault.Cancelled.String()}

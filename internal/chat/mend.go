@@ -58,7 +58,8 @@ func (c *Conversation) resume() {
 	k := c.key()
 	c.e.mu.Lock()
 	if c.who == nil {
-		c.who, c.name = c.e.principal(k.Principal, ""), k.Session
+		who, _ := c.e.principal(k.Principal, "") // if that cannot be found out, there is nobody to be attended to
+		c.who, c.name = who, k.Session
 	}
 	who, name := c.who, c.name
 	c.e.mu.Unlock()

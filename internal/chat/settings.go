@@ -1,10 +1,11 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/spell"
 )
@@ -137,19 +138,30 @@ func (e *Engine) Agent(name string) (Agent, error) {
 	return Agent{}, noAgent(name, names)
 }
 
-// agentFor returns the agent of a name, if somebody may use it. By its scopes
-// an agent is a server like others.
-func (e *Engine) agentFor(who *auth.Principal, name string) (Agent, error) {
-	may := func(agent string) bool { return who.Scopes.Allows(agent) || who.Scopes.Allows(strings.ToLower(agent)) }
+// Sees reports whether somebody may talk to an agent, by its name here. Whoever
+// cannot see its tool among those of the servers does not find it by another way.
+func (e *Engine) Sees(by actor.Actor, session, agent string) bool {
+	if e.opts.Sees != nil {
+		return e.opts.Sees(by, session, agent)
+	}
+	return by.InScope(agent) || by.InScope(strings.ToLower(agent))
+}
+
+// AgentsFor are those that somebody may talk to.
+func (e *Engine) AgentsFor(by actor.Actor, session string) []Agent {
+	return slices.DeleteFunc(e.Agents(), func(a Agent) bool { return !e.Sees(by, session, a.Name) })
+}
+
+// agentFor returns the agent of a name, if somebody may talk to it. One that they
+// may not talk to is as one that does not exist.
+func (e *Engine) agentFor(by actor.Actor, session, name string) (Agent, error) {
 	a, err := e.Agent(name)
-	if err == nil && (a.Name == "" || may(a.Name)) {
+	if err == nil && (a.Name == "" || e.Sees(by, session, a.Name)) {
 		return a, nil
 	}
 	var names []string
-	for _, one := range e.Agents() {
-		if may(one.Name) {
-			names = append(names, one.Name)
-		}
+	for _, one := range e.AgentsFor(by, session) {
+		names = append(names, one.Name)
 	}
 	return Agent{}, noAgent(name, names)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -173,8 +174,9 @@ type staged struct {
 	options  Options
 	rules    policy.Rules // by which the face decides
 	window   int
-	quiet    bool         // nobody attends
-	gone     *atomic.Bool // the token of who speaks is; nil: it stays
+	quiet    bool          // nobody attends
+	unread   *atomic.Int64 // how often the tokens cannot be read still; nil: they can
+	gone     *atomic.Bool  // the token of who speaks is; nil: it stays
 }
 
 func newStage(t testing.TB, o staged) *stage {
@@ -194,14 +196,16 @@ func newStage(t testing.TB, o staged) *stage {
 		t.Cleanup(s.desk.Attend(s.who.Name, ""))
 	}
 	o.options.Face = func(string) call.Face { return gate.Face(s.shop, gate.Options{Rules: policy.Compile(o.rules, nil)}) }
-	o.options.Principal = func(_ string, via auth.Via) *auth.Principal {
-		if o.gone != nil && o.gone.Load() {
-			return nil
+	o.options.Principal = func(_ string, via auth.Via) (*auth.Principal, error) {
+		switch {
+		case o.unread != nil && o.unread.Add(-1) >= 0:
+			return nil, errors.New("the file is half written")
+		case o.gone != nil && o.gone.Load():
+			return nil, nil
+		case via == s.who.Via:
+			return s.who, nil
 		}
-		if via == s.who.Via {
-			return s.who
-		}
-		return auth.Local
+		return auth.Local, nil
 	}
 	o.options.Models = func(string) (Model, error) {
 		s.mu.Lock()

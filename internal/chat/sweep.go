@@ -123,8 +123,12 @@ func (e *Engine) sessionChanged(ch session.Change) {
 	}()
 }
 
-// Forget ends the conversations of a principal and removes all that was said.
+// Forget ends the conversations of a principal and removes all that was said, also
+// at another hub just now.
 func (e *Engine) Forget(ctx context.Context, principal string) error {
+	if err := e.journal.Current(ctx, time.Now()); err != nil {
+		return err
+	}
 	for _, c := range e.all() {
 		if who, _ := c.owner(); who == nil || who.Name != principal {
 			if st, err := c.Peek(); err != nil || st.Principal != principal {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
@@ -244,11 +245,11 @@ func (s *toolset) find(name string) (*Tool, []string) {
 // Tools lists what the model of an agent ("" is the chat host) may call in a
 // conversation.
 func (c *Conversation) Tools(ctx context.Context, agent string) ([]Tool, error) {
-	a, err := c.e.Agent(agent)
+	who, name := c.owner()
+	a, err := c.e.agentFor(actor.New(actor.Chat, who), name, agent)
 	if err != nil {
 		return nil, err
 	}
-	who, name := c.owner()
 	t := c.e.aside(who, name, a)
 	set, err := t.offers(ctx)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
@@ -122,14 +121,13 @@ func (a *Agents) Serve(w http.ResponseWriter, r *http.Request, who *auth.Princip
 // find returns the name of an agent, in whatever case the client writes it, or
 // says which there are.
 func (a *Agents) find(who *auth.Principal, name string) (string, error) {
-	if agent, err := a.engine.Agent(name); err == nil && allowed(who, agent.Name) {
+	by := actor.New(actor.Chat, who)
+	if agent, err := a.engine.Agent(name); err == nil && a.engine.Sees(by, "", agent.Name) {
 		return agent.Name, nil
 	}
 	names := []string{}
-	for _, agent := range a.engine.Agents() {
-		if allowed(who, agent.Name) {
-			names = append(names, agent.Name)
-		}
+	for _, agent := range a.engine.AgentsFor(by, "") {
+		names = append(names, agent.Name)
 	}
 	slices.Sort(names)
 	f := fault.New(fault.UnknownAgent, "", "Agent '%s' not found", clip(name)).With("agents", names)
@@ -137,10 +135,4 @@ func (a *Agents) find(who *auth.Principal, name string) (string, error) {
 		f.Hint = among(name, "There are", names)
 	}
 	return "", f
-}
-
-// allowed reports whether a principal may use an agent, by the name that the
-// agent has among the upstreams.
-func allowed(who *auth.Principal, agent string) bool {
-	return who.Scopes.Allows(agent) || who.Scopes.Allows(strings.ToLower(agent))
 }

@@ -108,6 +108,9 @@ func (c *asker) answer(ctx context.Context, f frame) ailumina.Event {
 	case f.err != nil:
 		return failure("The question is a binary message; questions are text, which is JSON.")
 	}
+	if !c.engine.Sees(c.from.By, "", c.agent) { // any more, or on behalf of whom the chain names
+		return failure(fmt.Sprintf("Agent '%s' not found.", c.agent))
+	}
 	q, err := ailumina.DecodeQuestion(f.b)
 	if err != nil {
 		return failure(fmt.Sprintf("The question cannot be understood: %v.", err))

@@ -23,12 +23,12 @@ func (names) Verify(_ context.Context, token string) (*auth.Principal, error) {
 func (names) Again(_ context.Context, who *auth.Principal) (*auth.Principal, error) { return who, nil }
 
 // known is who has a name.
-func known(name string, via auth.Via) *auth.Principal {
+func known(name string, via auth.Via) (*auth.Principal, error) {
 	switch {
 	case name != auth.LocalName:
-		return &auth.Principal{Name: name, Scopes: auth.Scopes{"*"}, Via: auth.ViaToken}
+		return &auth.Principal{Name: name, Scopes: auth.Scopes{"*"}, Via: auth.ViaToken}, nil
 	case via == auth.ViaOwner:
-		return auth.Owner
+		return auth.Owner, nil
 	}
-	return auth.Local
+	return auth.Local, nil
 }

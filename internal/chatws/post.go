@@ -235,10 +235,8 @@ func (h *Host) List(w http.ResponseWriter, _ *http.Request, who *auth.Principal)
 		list = []chat.Brief{}
 	}
 	agents := []agentBrief{}
-	for _, a := range h.engine.Agents() {
-		if allowed(who, a.Name) {
-			agents = append(agents, agentBrief{a.Name, a.Description})
-		}
+	for _, a := range h.engine.AgentsFor(actor.New(actor.Chat, who), "") {
+		agents = append(agents, agentBrief{a.Name, a.Description})
 	}
 	return sayJSON(w, http.StatusOK, map[string]any{"conversations": list, "more": more, "agents": agents})
 }

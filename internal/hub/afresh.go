@@ -39,6 +39,9 @@ func (h *Hub) startAfresh(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	if err := h.state.sessions.CatchUp(ctx); err != nil {
+		return err
+	}
 	for _, s := range h.state.sessions.All(func(principal string) bool { return principal == name }) {
 		if err := h.state.sessions.Remove(ctx, s); err != nil {
 			return fmt.Errorf("remove session %s: %w", s.Name(), err)

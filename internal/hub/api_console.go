@@ -42,7 +42,7 @@ func (h *Hub) serverOf(r *http.Request, who *auth.Principal) (*upstream.Upstream
 	name := r.PathValue("name")
 	var names []string
 	for _, u := range h.pool.All() {
-		if u.Builtin() || !who.Scopes.Allows(u.Name()) {
+		if u.Builtin() || !h.knowsOf(who, u.Name()) {
 			continue
 		}
 		if u.Name() == name {

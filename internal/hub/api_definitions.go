@@ -1,9 +1,12 @@
 package hub
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/stoahub/stoa/internal/auth"
+	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
@@ -41,12 +44,36 @@ func (h *Hub) definitions(who *auth.Principal, server string) ([]pin.Change, err
 		if !view.Server(c.Server) || c.Viewer != "" && !who.Has(auth.RightSettings) {
 			continue
 		}
-		if it := h.cat.Now().Tool(c.Server, c.Definition); c.Kind == catalog.Tool.String() && it != nil && !view.Item(it) {
+		if seen, judged := h.seesDefinition(&view, &c); !seen && (judged || !who.Has(auth.RightSettings)) {
 			continue
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// seesDefinition reports whether somebody may read a definition of a server that
+// they can see, of whatever kind: as it is now, or as it was if it is gone. judged
+// is false for one of which too little is known to say.
+func (h *Hub) seesDefinition(view *call.View, c *pin.Change) (seen, judged bool) {
+	kinds := []catalog.Kind{catalog.Tool, catalog.Prompt, catalog.Resource, catalog.Template}
+	i := slices.IndexFunc(kinds, func(k catalog.Kind) bool { return k.String() == c.Kind })
+	if i < 0 {
+		return false, false
+	}
+	if l := h.cat.Now().Of(c.Server); l != nil {
+		for _, it := range l.Items[kinds[i]] {
+			if it.Name == c.Definition {
+				return view.Offered(it), true
+			}
+		}
+	}
+	for _, def := range []json.RawMessage{c.After, c.Before} {
+		if it, err := catalog.Parse(kinds[i], c.Server, def); err == nil && it.Name == c.Definition {
+			return view.Offered(it), true
+		}
+	}
+	return false, false
 }
 
 // definitionsBody names the definitions to accept or reject: one by one, those

@@ -98,7 +98,10 @@ func (h *Hub) asPrincipal(who *auth.Principal, q policyQuestion) (client *mcp.Cl
 		if !who.IsOwner() {
 			return nil, &fault.Error{Kind: fault.Denied, Subject: "principal", Msg: fmt.Sprintf("%q may ask for itself only", who.Name), Hint: "Use the token of the data folder."}
 		}
-		if as = h.holder(q.Principal); as == nil {
+		if as, err = h.holder(q.Principal); err != nil {
+			return nil, fault.New(fault.Storage, "principal", "whose name %q is cannot be found out now", q.Principal).Because(err)
+		}
+		if as == nil {
 			return nil, &fault.Error{Kind: fault.InvalidParams, Subject: "principal", Msg: fmt.Sprintf("nobody is called %q", q.Principal), Hint: "Use local, or the name of a token: `stoa token list`."}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
+	"github.com/stoahub/stoa/internal/ailumina"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
@@ -16,6 +18,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm/models"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/upstream"
 )
@@ -42,7 +45,7 @@ func (h *Hub) openChat(Options) (err error) {
 	c.engine, err = chat.Open(ctx, h.state.store, chat.Options{
 		Face:   func(session string) call.Face { return h.gateway.Stateful(session) },
 		Models: h.chatModel, Desk: h.desk, Sessions: h.state.sessions, Attach: c.files.Attach, Principal: h.principal,
-		Find: h.findTool, Missing: h.whyMissing, Instructions: h.instructions, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
+		Find: h.findTool, Missing: h.whyMissing, Sees: h.seesAgent, Instructions: h.instructions, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
 	}, chatSettings(h.cfg, h.models.Load()))
 	if err != nil {
 		return err
@@ -132,6 +135,26 @@ func (h *Hub) findTool(tool string) (upstream, ref string, ok bool) {
 	return it.Upstream, it.Ref(), true
 }
 
+// agentTool is the tool of an agent, for as long as nobody has asked it for its
+// list.
+const agentTool = `{"name":"` + ailumina.ToolName + `","annotations":` + ailumina.Governed + `}`
+
+// seesAgent reports whether somebody may talk to an agent of the hub: whoever can
+// see its tool, by which every other client talks to it.
+func (h *Hub) seesAgent(by actor.Actor, session, agent string) bool {
+	name := config.Slug(agent)
+	it := h.cat.Now().Tool(name, ailumina.ToolName)
+	if it == nil {
+		var err error
+		if it, err = catalog.Parse(catalog.Tool, name, []byte(agentTool)); err != nil {
+			return false
+		}
+		it.Trusted = true // it is ours
+	}
+	view := h.door.View(&mcp.Client{Actor: by}, session)
+	return view.Item(it)
+}
+
 // instructions is what a server says of itself. Agents say no more than their
 // tool does.
 func (h *Hub) instructions(server string) string {
@@ -148,7 +171,7 @@ func (h *Hub) instructions(server string) string {
 // degraded names the upstreams that who could use if they worked.
 func (h *Hub) degraded(who *auth.Principal) (down []chatws.Degraded) {
 	for _, s := range h.listed(who) {
-		if s.State.Down() {
+		if s.State.Down() && h.door.Sees(actor.Chat, who, s.Name) {
 			why := strings.TrimPrefix(s.Error, s.Name+": ") // people are told the name before it
 			if s.Cause != "" {
 				why += ": " + s.Cause
@@ -168,7 +191,7 @@ func (h *Hub) whyMissing(who *auth.Principal, tool string) string {
 		return ""
 	}
 	for _, s := range h.listed(who) {
-		if s.Name == name && s.State.Down() {
+		if s.Name == name && s.State.Down() && h.door.Sees(actor.Chat, who, name) {
 			return fmt.Sprintf("The server %s is down: %s. %s", name, strings.TrimPrefix(s.Error, name+": "), s.Hint)
 		}
 	}
@@ -313,7 +336,7 @@ func (h *Hub) isStock(name string) bool {
 // gone.
 func (h *Hub) restock(name string) {
 	a := h.config().Agent(name)
-	if h.chat.engine == nil || a == nil || !a.Stock || h.pool.Get(name) != nil {
+	if h.chat.engine == nil || a == nil || !a.Stock || h.pool.Get(name) != nil || h.config().Server(name) != nil {
 		return
 	}
 	o, err := h.agentOptions(a)

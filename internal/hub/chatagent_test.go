@@ -167,3 +167,62 @@ func TestChatAgentSocket(t *testing.T) {
 		t.Errorf("a foreign page: %d %s", a.Status, a.Body)
 	}
 }
+
+// An agent that the rules hide from somebody, or that is switched off, is not
+// there by any door: not as a server, at its socket, or in a conversation.
+func TestHiddenAgentCannotBeTalkedTo(t *testing.T) {
+	hubtest.Parallel(t)
+	h, _ := agentHub(t, agentOf("librarian", nil), hubtest.Config(func(c *config.Config) {
+		c.Policy.Rules = config.Rules{Rules: []config.Rule{{Principals: []string{"guest"}, Tools: []string{"librarian"}, Action: "deny"}}}
+	}))
+	owner, guest := apiClient{t, h, h.Token}, tokenFor(t, h, "guest", "*")
+	doors := func(c apiClient, agent string) map[string]string {
+		t.Helper()
+		said := map[string]string{}
+		text, err := asked(t, h, c.token, agent, ailumina.Question{Input: "echo hello"})
+		if said["socket"] = text; err != nil {
+			said["socket"] = err.Error()
+		}
+		said["conversation"] = string(c.do("POST", "/api/chat", `{"sessionId":"talk","text":"echo hello","agent":"`+agent+`"}`, "Accept", "application/json").Body)
+		said["list"] = string(c.do("GET", "/api/chat", "").Body)
+		said["server"] = string(c.do("POST", "/api/tools/"+agent+"__chat", `{"user_input":"echo hello"}`).Body)
+		return said
+	}
+	there := func(when string, c apiClient, want bool) {
+		t.Helper()
+		none := doors(c, "libraries")
+		for door, said := range doors(c, "librarian") {
+			if want != strings.Contains(said, map[bool]string{true: "librarian", false: "hello"}[door == "list"]) {
+				t.Errorf("%s, %s says %s", when, door, said)
+			}
+			missing := strings.ReplaceAll(none[door], "libraries", "librarian")
+			if !want && door == "socket" && said != missing {
+				t.Errorf("%s, %s says %s, and of none %s", when, door, said, missing)
+			}
+		}
+	}
+	await.Until(t, "the agent is there", func() bool {
+		return owner.do("POST", "/api/tools/librarian__chat", `{"user_input":"echo hello"}`).Status == http.StatusOK
+	})
+	there("to the owner", owner, true)
+	there("to a guest", guest, false)
+	u, err := ailumina.ParseURL(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := ailumina.Dial(t.Context(), ailumina.Endpoint(u, "librarian"), ailumina.Options{Retries: -1, Timeout: await.Patience, Header: http.Header{"Authorization": {"Bearer " + h.Token}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	if text, err := open.Chat(t.Context(), ailumina.Question{Input: "echo hello"}, nil); err != nil || text != "hello" {
+		t.Errorf("%q, %v", text, err)
+	}
+	owner.ok("PUT", "/api/v1/modules/librarian", `{"on":false}`)
+	there("switched off", owner, false)
+	if _, err := open.Chat(t.Context(), ailumina.Question{Input: "echo hello"}, nil); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("an open socket of one that was switched off: %v", err)
+	}
+	owner.ok("PUT", "/api/v1/modules/librarian", `{"on":true}`)
+	there("switched on", owner, true)
+}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/catalog"
@@ -120,6 +121,7 @@ type Hub struct {
 	reloading sync.Mutex
 	polls     atomic.Int32 // requests that wait for events
 	attending atomic.Int32 // requests that wait for approvals
+	unread    atomic.Int64 // when it was last told that the tokens cannot be read, in Unix nanoseconds
 
 	mu        sync.Mutex
 	built     built
@@ -234,7 +236,7 @@ func (h *Hub) openDomain(Options) error {
 	h.openLobby()
 	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		CacheEntries: h.cfg.Limits.CacheEntries, CacheBytes: h.cfg.Limits.CacheBytes,
-		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads})
+		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads, Registrant: h.agents.owner})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)
 	h.pool.Hear(h.door.Heard)
@@ -334,14 +336,27 @@ func (h *Hub) Events() *event.Bus { return h.events }
 
 // Upstreams returns the status of every upstream that is offered on the merged
 // face.
-func (h *Hub) Upstreams() []upstream.Status { return h.listed(auth.Local) }
+func (h *Hub) Upstreams() []upstream.Status {
+	return h.statuses(auth.Local, func(string) bool { return true })
+}
 
-// listed leaves out what is served by itself only: that is no server, and has
-// nothing that could fail to be reached.
+// listed are the servers that somebody may know of.
 func (h *Hub) listed(who *auth.Principal) []upstream.Status {
+	return h.statuses(who, func(server string) bool { return h.knowsOf(who, server) })
+}
+
+// knowsOf reports whether somebody may know of a server: who can see it, or could
+// switch it on for all.
+func (h *Hub) knowsOf(who *auth.Principal, server string) bool {
+	return who.Scopes.Allows(server) && (who.Has(auth.RightSettings) || h.door.Sees(actor.API, who, server))
+}
+
+// statuses leaves out what is served by itself only: that is no server, and has
+// nothing that could fail to be reached.
+func (h *Hub) statuses(who *auth.Principal, pass func(server string) bool) []upstream.Status {
 	out := []upstream.Status{}
 	for _, u := range h.pool.All() {
-		if !u.Builtin() && !u.Unlisted() && who.Scopes.Allows(u.Name()) {
+		if !u.Builtin() && !u.Unlisted() && pass(u.Name()) {
 			out = append(out, h.shownTo(who, u.Status()))
 		}
 	}

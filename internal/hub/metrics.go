@@ -2,9 +2,12 @@ package hub
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/llm"
@@ -40,6 +43,25 @@ func (h *Hub) openTracer() (err error) {
 
 // Metrics is what is measured.
 func (h *Hub) Metrics() *obs.Metrics { return h.metrics }
+
+// countedTools says whether calls of a tool are told apart for somebody, for whom
+// there may be no such tool: it is forbidden, or the published plan of another.
+func (h *Hub) countedTools(who *auth.Principal) func(upstream, tool string) bool {
+	view, now := h.door.View(apiClient(who), ""), h.cat.Now()
+	return func(upstream, tool string) bool {
+		if it := now.Tool(upstream, tool); it != nil {
+			return view.Item(it)
+		}
+		return upstream == "" || isMethod(tool)
+	}
+}
+
+// isMethod reports whether what was counted in the place of a tool is the method of
+// a request that was about none.
+func isMethod(name string) bool {
+	return name == "initialize" || name == "ping" || slices.ContainsFunc([]string{"server/", "logging/", "tools/", "prompts/", "resources/", "completion/", "tasks/", "subscriptions/"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
 
 // measure registers all figures; docs/metrics.md lists them.
 func (h *Hub) measure() {

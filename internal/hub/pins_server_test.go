@@ -211,3 +211,33 @@ func (c apiClient) pinsAre(want string) {
 		return nil
 	})
 }
+
+// Whoever cannot see a tool, a prompt or a template cannot read in what changed
+// what it says.
+func TestHiddenDefinitionsAreNotRead(t *testing.T) {
+	hubtest.Parallel(t)
+	f := newFickle(t, defines("look", "Looks."))
+	f.offers("prompts", `{"name":"greet","description":"Greets."}`)
+	f.offers("resources/templates", `{"name":"note","uriTemplate":"note://{x}"}`)
+	api := pinned(t, f, config.PinAnnounce, hubtest.Config(func(c *config.Config) {
+		c.Policy.Rules.Rules = []config.Rule{
+			{Principals: []string{"guest"}, Prompts: []string{"up"}, Action: "deny"},
+			{Principals: []string{"guest"}, Resources: []string{"note://*"}, Action: "deny"},
+		}
+	}))
+	guest, friend := tokenFor(t, api.hub, "guest", "*"), tokenFor(t, api.hub, "friend", "*")
+	await.Until(t, "the definitions are pinned", func() bool {
+		m := api.hub.Client(t, hubtest.ClientOptions{})
+		return strings.Contains(string(m.Call("prompts/list", "{}").Raw), "Greets.") && strings.Contains(string(m.Call("resources/templates/list", "{}").Raw), "note://")
+	})
+	f.offer(defines("look", "Looks twice."))
+	f.offers("prompts", `{"name":"greet","description":"The secret word is plum."}`)
+	f.offers("resources/templates", `{"name":"note","uriTemplate":"note://{x}","description":"The secret word is pear."}`)
+	await.Until(t, "the changes are known", func() bool { return strings.Count(api.pins(), "changed") == 3 })
+	if got := friend.pins(); got != api.pins() {
+		t.Errorf("who sees all of them reads %s", got)
+	}
+	if got := string(guest.ok("GET", "/api/v1/definitions", "")); strings.Contains(got, "secret") || strings.Contains(got, "greet") || !strings.Contains(got, "Looks twice.") {
+		t.Errorf("a guest reads %s", got)
+	}
+}

@@ -77,7 +77,7 @@ func (h *Hub) planTool(ctx context.Context, by actor.Actor, session, name string
 	if err != nil {
 		return plan.Tool{}, err
 	}
-	return plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Ref: it.Ref(), Input: it.Schema, Output: wire.Get(it.Raw, "outputSchema"), ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed, Defined: call.Defined(it.Standing)}, nil
+	return plan.Tool{Name: it.Exposed, Upstream: it.Upstream, Ref: it.Ref(), Input: it.Schema, Output: wire.Get(it.Raw, "outputSchema"), ReadOnly: it.ReadOnly, Idempotent: it.Idempotent || it.Handling.Keyed, Defined: call.Defined(it.Standing), Registered: h.agents.owner(it.Upstream)}, nil
 }
 
 // planActions makes actions of tools: their arguments are inputs, and what

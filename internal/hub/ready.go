@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,7 +59,7 @@ const (
 // readyz lists through every face, as a client would. The status is that of
 // the hub itself; how each upstream does is in the body.
 func (h *Hub) readyz(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
-	rep := h.look(r.Context()).seenBy(who)
+	rep := h.seenBy(who, h.look(r.Context()))
 	status := http.StatusOK
 	if !rep.Ready {
 		status = http.StatusServiceUnavailable
@@ -70,12 +69,20 @@ func (h *Hub) readyz(w http.ResponseWriter, r *http.Request, who *auth.Principal
 
 // seenBy is the report as somebody may see it: of the servers that it may use,
 // and of the hub itself if it is its owner's.
-func (rep report) seenBy(who *auth.Principal) report {
+func (h *Hub) seenBy(who *auth.Principal, rep report) report {
 	if who.Name == auth.LocalName {
 		return rep
 	}
-	rep.Upstreams = slices.DeleteFunc(slices.Clone(rep.Upstreams), func(row agentRow) bool { return !who.Scopes.Allows(row.Name) })
-	rep.Pool, rep.Health = nil, nil
+	rows := []agentRow{}
+	for _, row := range rep.Upstreams {
+		if h.knowsOf(who, row.Name) {
+			s := upstream.Status{Name: row.Name, Tools: row.Tools}
+			h.countFor(who, &s)
+			row.Tools = s.Tools
+			rows = append(rows, row)
+		}
+	}
+	rep.Upstreams, rep.Pool, rep.Health = rows, nil, nil
 	return rep
 }
 

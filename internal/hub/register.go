@@ -127,14 +127,19 @@ func (h *Hub) lease(ctx context.Context, reg *application, from netip.Addr, who 
 		f.Hint = "Register the agent from the machine that it runs on, or have the hub's owner list its address in auth.register."
 		return nil, f
 	}
+	if h.config().Server(r.Name) != nil {
+		return nil, nameTaken(r.Name)
+	}
 	if u := h.pool.Get(r.Name); u != nil && !h.agents.has(r.Name) && !h.isStock(r.Name) {
 		return nil, nameTaken(r.Name)
 	}
 	return h.agents.book.Add(ctx, *r, reg.Lease)
 }
 
+// nameTaken is why an agent cannot have a name. That of a server which is disabled
+// is taken too: the rules about it are still there, and what was allowed it.
 func nameTaken(name string) error {
-	return &fault.Error{Kind: fault.InvalidRequest, Subject: name, Msg: "a server of the config has this name", Hint: "Choose another name."}
+	return &fault.Error{Kind: fault.InvalidRequest, Subject: name, Msg: "a server of the config has this name", Hint: "Choose another name, or have the server taken out of the config if it is disabled there."}
 }
 
 // check returns what is registered, if nothing is wrong with it.

@@ -68,6 +68,17 @@ func (a *registered) has(name string) bool {
 	return a.in[name] != nil
 }
 
+// owner is who has registered the agent of that name that is served here; "" if
+// none is.
+func (a *registered) owner(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.in[name]; r != nil {
+		return r.Owner
+	}
+	return ""
+}
+
 // take counts a registration of a principal, and says why there may be none
 // now: each makes the hub dial, and changes what everybody is shown.
 func (a *registered) take(who *auth.Principal, name string) error {
@@ -129,6 +140,12 @@ func (h *Hub) settleAgent(name string, r *registration.Registration) error {
 			h.withdraw(name)
 		}
 		return nil
+	case h.config().Server(name) != nil: // also one that is disabled
+		if served != nil {
+			h.withdraw(name)
+		}
+		h.givesWay(name, true)
+		return nameTaken(name)
 	case served != nil && served.Lease == r.Lease:
 		return nil
 	}

@@ -382,3 +382,31 @@ func TestAgentsWithoutClusterKey(t *testing.T) {
 	}
 	a.echoes("worker")
 }
+
+// The name of a server is not for an agent while the server is in the config, also
+// if it is disabled: it would get the rules about the server. One that was there
+// before goes.
+func TestAgentMayNotHaveTheNameOfADisabledServer(t *testing.T) {
+	hubtest.Parallel(t)
+	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
+	off := func(name string) hubtest.Edit {
+		return hubtest.HTTP(name, web.URL, func(s *config.Server) { s.Enabled = false })
+	}
+	h := hubtest.New(t, off("github"))
+	d := deskOf(t, h)
+	d.token = tokenWith(t, h, "bob", auth.Rights{auth.RightRegister}, "*").token
+	if status, out := d.do("POST", "/mcps", "", fmt.Sprintf(`{"name":"github","url":%q}`, web.URL)); status != 400 || !strings.Contains(fmt.Sprint(out), "a server of the config has this name") {
+		t.Errorf("registered as a server that is disabled: %d %v", status, out)
+	}
+	d.register("worker", web.URL, longLease)
+	d.waitFor("worker", "connected")
+	if _, err := h.Reload(setupOf(h, off("github"), off("worker"))); err != nil {
+		t.Fatal(err)
+	}
+	d.waitFor("worker", "")
+	if _, err := h.Reload(setupOf(h)); err != nil {
+		t.Fatal(err)
+	}
+	d.waitFor("worker", "connected")
+	d.register("github", web.URL, longLease)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,52 @@ func TestRevokedTokensTaskIsOver(t *testing.T) {
 	if got := owner.do("POST", "/api/v1/approvals/"+a.ID, `{"decision":"approve"}`); got.Status != http.StatusNotFound {
 		t.Errorf("it can be approved: %d %s", got.Status, got.Body)
 	}
+}
+
+// A file of tokens that cannot be read for a moment, as while an editor writes it,
+// ends nothing: what works for a token goes on when it can be read again. A token
+// that is revoked then ends its work all the same.
+func TestTasksOutliveATokensFileThatIsHalfWritten(t *testing.T) {
+	hubtest.Parallel(t)
+	h := hubtest.New(t, hubtest.Stdio("up", policySpec()), ruled, hubtest.Modules())
+	waitTools(t, h)
+	owner, fay := apiClient{t, h, h.Token}, tokenFor(t, h, "fay", "*")
+	defer attend(t, h, h.Token)()
+	start := func() (task string) {
+		t.Helper()
+		out := fay.ok("POST", "/api/tools/task_start", `{"tool":"up__write","arguments":{"path":"a"}}`)
+		return hubtest.Decode[enveloped](out).Data.Task
+	}
+	result := func(task string) enveloped {
+		t.Helper()
+		return hubtest.Decode[enveloped](fay.ok("POST", "/api/tools/task_result", `{"task":"`+task+`","waitMs":20000}`))
+	}
+	task := start()
+	a := owner.asked()
+	file := hub.TokensFile(h.Data, "")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "it is read in vain", func() bool { return strings.Contains(h.Log(), "the tokens cannot be read") })
+	owner.decide(a.ID, `{"decision":"approve"}`)
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := result(task); got.Data.Status != "completed" || len(got.Data.Result.Content) != 1 || got.Data.Result.Content[0].Text != `{"path":"a"}` {
+		t.Errorf("the task: %+v", got)
+	}
+	start()
+	owner.asked()
+	tokens, err := auth.OpenTokens(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Revoke("fay"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the question is withdrawn", func() bool { return len(owner.approvals()) == 0 })
 }

@@ -116,7 +116,11 @@ func (h *Hub) Handler(loopback bool) (http.Handler, error) {
 			refuse(w, &fault.Error{Kind: fault.Denied, Subject: "metrics", Msg: "they are about every server, and this token is for some", Hint: "Use a token with the scope *."})
 			return
 		}
-		metrics.ServeHTTP(w, r)
+		if who.Has(auth.RightSettings) {
+			metrics.ServeHTTP(w, r)
+			return
+		}
+		h.metrics.Shown(h.countedTools(who)).ServeHTTP(w, r)
 	}))
 	mux.Handle("GET /MCPBrowserClient.js", g.Public(web.Client()))
 	mux.Handle("GET /{$}", g.Public(http.HandlerFunc(h.index)))
@@ -202,7 +206,11 @@ func (h *Hub) showAgent(w http.ResponseWriter, r *http.Request, who *auth.Princi
 }
 
 func (h *Hub) listServers(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
-	reply(w, http.StatusOK, map[string]any{"servers": h.listed(who), "pool": h.pool.Stats()})
+	out := map[string]any{"servers": h.listed(who)}
+	if who.IsOwner() {
+		out["pool"] = h.pool.Stats() // of all servers together
+	}
+	reply(w, http.StatusOK, out)
 }
 
 func (h *Hub) healthz(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
@@ -18,29 +19,37 @@ func (h *Hub) openTasks() (err error) {
 	return err
 }
 
-// principal returns who has a name now, and came in that way, or nil.
-func (h *Hub) principal(name string, via auth.Via) *auth.Principal {
+// principal returns who has a name now, and came in that way, or nil. An error
+// says that the tokens cannot be read now.
+func (h *Hub) principal(name string, via auth.Via) (*auth.Principal, error) {
 	if name == auth.LocalName && via == auth.ViaOwner {
-		return auth.Owner
+		return auth.Owner, nil
 	}
 	return h.lookup(name, (*auth.Tokens).Named)
 }
 
 // holder returns who would come with the token of a name, whether it was used
 // yet or not, or nil.
-func (h *Hub) holder(name string) *auth.Principal { return h.lookup(name, (*auth.Tokens).Holder) }
+func (h *Hub) holder(name string) (*auth.Principal, error) {
+	return h.lookup(name, (*auth.Tokens).Holder)
+}
 
-func (h *Hub) lookup(name string, by func(*auth.Tokens, string) (*auth.Principal, error)) *auth.Principal {
+func (h *Hub) lookup(name string, by func(*auth.Tokens, string) (*auth.Principal, error)) (*auth.Principal, error) {
 	if name == auth.LocalName {
-		return auth.Local
+		return auth.Local, nil
 	}
 	v, ok := h.tokens.(*verifier)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	who, err := by(v.tokens, name)
-	if err != nil {
+	// Everything that lasts looks once a second: not each of it needs a line.
+	if now := time.Now(); err != nil && now.Sub(time.Unix(0, h.unread.Load())) > warnAgain {
+		h.unread.Store(now.UnixNano())
 		h.log.Warn("the tokens cannot be read", "err", err)
 	}
-	return who
+	return who, err
 }
+
+// warnAgain is how often it is told that the tokens cannot be read.
+const warnAgain = 10 * time.Second

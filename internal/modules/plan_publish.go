@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/stoahub/stoa/internal/actor"
@@ -63,6 +64,9 @@ func (m planModule) runPublished(ctx context.Context, req *mcp.Request, p publis
 		return nil, fault.New(fault.InvalidArguments, p.Name, "the arguments cannot be read: %v", err)
 	}
 	by, err := actor.Restore(p.By, p.Owner, m.o.Principal)
+	if errors.Is(err, actor.ErrUnsure) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fault.New(fault.Denied, p.Tool(), "who published the plan may not call any more: %v", err)
 	}

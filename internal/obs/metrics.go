@@ -25,6 +25,9 @@ import (
 // ToolError is the kind of a call whose tool said no: the call itself worked.
 const ToolError = "tool_error"
 
+// callsTotal is the only metric that is about single tools.
+const callsTotal = "stoa_calls_total"
+
 // Bounds of label values; what is beyond them is counted under "other".
 const (
 	maxTools     = 2_000
@@ -45,7 +48,8 @@ type Metrics struct {
 	provider *sdk.MeterProvider
 	meter    metric.Meter
 
-	took metric.Float64Histogram
+	took  metric.Float64Histogram
+	shown atomic.Int32 // who reads what Shown serves
 
 	counts atomic.Pointer[counts] // replaced whole under mu
 	mu     sync.Mutex
@@ -113,8 +117,8 @@ func New() (*Metrics, error) {
 	m.provider = sdk.NewMeterProvider(sdk.WithReader(exporter), sdk.WithResource(resource.Empty()), sdk.WithCardinalityLimit(0))
 	m.meter = m.provider.Meter("stoa")
 	var errs [5]error
-	_, errs[0] = m.meter.Int64ObservableCounter("stoa_calls_total",
-		metric.WithDescription(m.list("stoa_calls_total", "counter", "Calls by upstream, tool and outcome: ok, tool_error (the tool said no) or fault (it could not be asked). What was refused before it was known whom to ask has no upstream, and its method for a tool.")),
+	_, errs[0] = m.meter.Int64ObservableCounter(callsTotal,
+		metric.WithDescription(m.list(callsTotal, "counter", "Calls by upstream, tool and outcome: ok, tool_error (the tool said no) or fault (it could not be asked). What was refused before it was known whom to ask has no upstream, and its method for a tool.")),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, s := range m.counts.Load().calls {
 				s.observe(o)

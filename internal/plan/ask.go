@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/policy"
@@ -23,6 +24,9 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 	}
 	c := &r.state.Created
 	by, err := r.actor()
+	if errors.Is(err, actor.ErrUnsure) {
+		return false, err
+	}
 	if err != nil {
 		return true, r.unasked(ctx, d, err)
 	}
@@ -32,7 +36,7 @@ func (r *Run) ask(ctx context.Context, d Do, calls *sync.WaitGroup) (bool, error
 	}
 	a := call.Question(by)
 	a.Kind, a.Session, a.Call, a.Args, a.Reason = policy.KindTool, c.Session, r.id+"/"+d.Step, args, wants(d.Step)
-	a.Tool, a.Upstream, a.Ref, a.Definition = t.Name, t.Upstream, t.Ref, t.Defined
+	a.Tool, a.Upstream, a.Ref, a.Definition, a.Registered = t.Name, t.Upstream, t.Ref, t.Defined, t.Registered
 	askCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
 	calls.Go(func() {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -24,6 +25,10 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	it := &r.state.Steps[d.Step].Items[d.Item]
 	if d.Kind == FallbackCall && s.Fallback.Value != nil {
 		return r.fallBack(ctx, d, s.Fallback.Value)
+	}
+	by, gone := r.actor()
+	if errors.Is(gone, actor.ErrUnsure) {
+		return gone // nothing has begun: the run waits
 	}
 	tool, args, err := r.arguments(ctx, d)
 	if err != nil {
@@ -55,9 +60,8 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	if d.Kind == OwnCall {
 		hooks = r.hooks(d, start, allowed, defined)
 	}
-	by, err := r.actor()
-	if err != nil {
-		return r.record(ctx, Event{Type: CallFailed, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: failure(err)})
+	if gone != nil {
+		return r.record(ctx, Event{Type: CallFailed, Step: d.Step, Item: d.Item, Kind: d.Kind, Failure: failure(gone)})
 	}
 	callCtx, cancel := context.WithCancel(ctx)
 	r.busy[at{d.Step, d.Item}] = cancel
@@ -70,6 +74,9 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 		defer r.caught(d)
 		callCtx, span := r.of.o.Tracer.Start(callCtx, "step "+d.Step, obs.Parent{}, "stoa.run", r.id, "stoa.step", d.Step, "stoa.session", req.Asked.Session)
 		resp, err := r.handle(callCtx, face, req, hooks)
+		for r.waited(callCtx, by, err) {
+			resp, err = r.handle(callCtx, face, req, hooks)
+		}
 		out := outcome(resp, err)
 		span.End(out.kind())
 		resp.Release()
@@ -117,6 +124,17 @@ func (r *Run) handle(ctx context.Context, face call.Face, req *mcp.Request, hook
 		}
 	}()
 	return face.Call(ctx, req, hooks)
+}
+
+// waited reports that a call can be made again which was not made, or bears
+// repetition, because those on whose behalf it is could not be looked up. They can
+// be now. It is no failure of the step, whose retries are for others.
+func (r *Run) waited(ctx context.Context, by actor.Actor, err error) bool {
+	if !errors.Is(err, actor.ErrUnsure) || !fault.Of(err).Harmless {
+		return false
+	}
+	err = actor.Sure(ctx, func() error { return by.Check(r.of.o.Principal) })
+	return !errors.Is(err, actor.ErrUnsure)
 }
 
 // caught, deferred by what makes a call or asks a person, makes an end of it

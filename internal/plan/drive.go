@@ -138,12 +138,21 @@ func (r *Run) hold(before func()) (release func()) {
 	return func() {}
 }
 
-// actor is on whose behalf the run makes its calls, as they are now. The run is
-// locked.
+// nobody is why nothing is done for those on whose behalf a run is. Whether they
+// may still come in may be what is not known.
+func nobody(run, what string, err error) error {
+	if errors.Is(err, actor.ErrUnsure) {
+		return err
+	}
+	return fault.New(fault.Denied, run, "%s: %v", what, err)
+}
+
+// actor is on whose behalf the run makes its calls, as they are now. Where its
+// error is actor.ErrUnsure, the run waits. The run is locked.
 func (r *Run) actor() (actor.Actor, error) {
 	c := &r.state.Created
 	gone := func(err error) (actor.Actor, error) {
-		return actor.Actor{}, fault.New(fault.Denied, r.id, "the run cannot go on: %v", err)
+		return actor.Actor{}, nobody(r.id, "the run cannot go on", err)
 	}
 	a, err := actor.Restore(c.Actor, c.Owner, r.of.o.Principal)
 	if err != nil {
@@ -176,7 +185,10 @@ func (r *Run) steer(ctx context.Context, by actor.Actor) error {
 	now, err := r.actor()
 	over := r.state.Status.Over()
 	r.unlock()
-	if err != nil || over || now.Steered(by).Equal(now) {
+	switch {
+	case errors.Is(err, actor.ErrUnsure) && !over:
+		// It goes on later. What adds nothing then is passed over then.
+	case err != nil || over || now.Steered(by).Equal(now):
 		return nil // a run of which nobody is left makes no calls, and can be stopped
 	}
 	return r.tell(ctx, Event{Type: RunSteered, Actor: by.Record()})

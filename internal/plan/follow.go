@@ -237,8 +237,12 @@ func (r *Runs) endAll(ctx context.Context, id string, all ...*entity) error {
 	return nil
 }
 
-// Forget ends and forgets the runs of a principal.
+// Forget ends and forgets the runs of a principal, also those that another hub has
+// begun and that were not heard of here yet.
 func (r *Runs) Forget(ctx context.Context, principal string) error {
+	if err := r.journal.Current(ctx, time.Now()); err != nil {
+		return err
+	}
 	sessions := map[string]bool{}
 	for _, run := range r.All(func(s Summary) bool { return s.Principal == principal }) {
 		sessions[run.Summary().Session] = true

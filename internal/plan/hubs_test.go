@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/plan"
 	"github.com/stoahub/stoa/internal/store"
+	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
 // TestTwoHubs has two hubs on one store. One drives a run at a time; what
@@ -42,6 +43,26 @@ func TestTwoHubs(t *testing.T) {
 	}
 	if got := s.called(); got != "gate {\"gate\":\"g\"}\necho {\"x\":{\"gate\":\"g\"}}\ngate {\"gate\":\"h\"}" {
 		t.Errorf("called\n%s", got)
+	}
+}
+
+// A principal's runs are forgotten also where another hub has begun them and this
+// one has not heard of them.
+func TestForgetsWhatAnotherHubHasJustBegun(t *testing.T) {
+	s := newStageOn(t, storetest.Open(t, store.Options{URL: storetest.StartServer(t).URL}))
+	deaf := s.runs // it is not resumed, and follows nobody
+	s.open()
+	s.runs.Resume()
+	run := s.start(`{"steps":[{"id":"a","tool":"gate","args":{"gate":"g"}}]}`)
+	s.busy(1)
+	if err := deaf.Forget(t.Context(), s.who.Name); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the hub that began it has forgotten it", func() bool {
+		return len(s.runs.All(func(plan.Summary) bool { return true })) == 0
+	})
+	if _, err := deaf.Find(s.who.Name, "test", run.ID()); err == nil {
+		t.Error("it is still there")
 	}
 }
 

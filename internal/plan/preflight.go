@@ -22,6 +22,7 @@ type Tool struct {
 	ReadOnly   bool
 	Idempotent bool
 	Defined    policy.Definition // for those who are asked about a call of it
+	Registered string            // who registered the agent whose it is; empty if it is none
 }
 
 // Lookup finds a tool by any of the names that are accepted. A fault says why

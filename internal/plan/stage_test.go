@@ -35,8 +35,10 @@ type stage struct {
 	desk     *policy.Desk
 	runs     *plan.Runs
 	who      *auth.Principal
-	by       actor.Actor // who, as the API lets them in
-	left     atomic.Bool // its token is not valid any more
+	by       actor.Actor  // who, as the API lets them in
+	left     atomic.Bool  // its token is not valid any more
+	unread   atomic.Bool  // nor can it be said whether it is
+	looked   atomic.Int64 // how often that was tried
 	lease    time.Duration
 
 	mu    sync.Mutex
@@ -91,11 +93,15 @@ func (s *stage) options() plan.RunsOptions {
 			}
 			return plan.Tool{}, fault.New(fault.UnknownTool, name, "there is no tool %s", name)
 		},
-		Principal: func(name string, via auth.Via) *auth.Principal {
-			if s.left.Load() || name != s.who.Name || via != s.who.Via {
-				return nil
+		Principal: func(name string, via auth.Via) (*auth.Principal, error) {
+			switch {
+			case s.unread.Load():
+				s.looked.Add(1)
+				return nil, errors.New("the file is half written")
+			case s.left.Load() || name != s.who.Name || via != s.who.Via:
+				return nil, nil
 			}
-			return s.who
+			return s.who, nil
 		},
 		Sessions: s.sessions, Desk: s.desk, Lease: cmp.Or(s.lease, 2*time.Second), Max: 20, Keep: func() time.Duration { return time.Hour },
 	}

@@ -70,13 +70,13 @@ func (s *Start) inherit() ([]*actor.Record, error) {
 	if c.Publisher != nil {
 		p, err := actor.Restore(c.Publisher, c.Owner, find)
 		if err != nil {
-			return nil, fault.New(fault.Denied, s.Again.id, "the run cannot be run again: %v", err)
+			return nil, nobody(s.Again.id, "the run cannot be run again", err)
 		}
 		s.Publisher = &p
 	}
 	was, err := actor.Restore(c.Actor, c.Owner, find)
 	if err != nil {
-		return nil, fault.New(fault.Denied, s.Again.id, "the run cannot be run again: %v", err)
+		return nil, nobody(s.Again.id, "the run cannot be run again", err)
 	}
 	steered := slices.Concat(c.Steered, s.Again.state.Steered)
 	if !s.By.Steered(was).Equal(s.By) {

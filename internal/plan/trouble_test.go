@@ -174,6 +174,24 @@ func TestOwnerGone(t *testing.T) {
 	}
 }
 
+// A run waits while nobody can say whether its owner's token is valid: that is no
+// failure of its steps.
+func TestOwnerNotKnownForAMoment(t *testing.T) {
+	s := newStage(t)
+	run := s.start(`{"steps":[{"id":"a","tool":"gate","args":{"gate":"g"}},{"id":"b","tool":"echo","after":["a"]}]}`)
+	s.busy(1)
+	s.unread.Store(true)
+	s.gate("g") <- 1
+	s.until("the owner is looked up in vain", func() bool { return s.looked.Load() > 0 })
+	s.unread.Store(false)
+	if v := s.wait(run); states(v) != "done: a done, b done" {
+		t.Errorf("%s: %+v", states(v), v.Failure)
+	}
+	if got := s.called(); got != "gate {\"gate\":\"g\"}\necho {}" {
+		t.Errorf("called %s", got)
+	}
+}
+
 // TestToldAtTheEnd has a tool answer when the hub is closed: what it said is
 // known to the next one.
 func TestToldAtTheEnd(t *testing.T) {

@@ -20,22 +20,25 @@ const (
 
 // Approval is what a person is asked: whether this call may be made.
 type Approval struct {
-	ID        string          `json:"id"`
-	Session   string          `json:"session,omitempty"`
-	Principal string          `json:"principal"`
-	Agent     string          `json:"agent,omitempty"`   // of the hub, whose model wants to call
-	Agents    []string        `json:"agents,omitempty"`  // all whose models act in it, Agent last, if there are several
-	Through   []string        `json:"through,omitempty"` // by which delegates of the principal it comes, the first one first
-	Client    string          `json:"client,omitempty"`  // how the client that wants to call names itself
-	Turn      string          `json:"turn,omitempty"`
-	Call      string          `json:"call,omitempty"`
-	Tool      string          `json:"tool,omitempty"`
-	Upstream  string          `json:"upstream,omitempty"`
-	Ref       string          `json:"ref,omitempty"`
-	Kind      string          `json:"kind"` // KindTool or KindSampling
-	Args      json.RawMessage `json:"args,omitempty"`
-	Sent      json.RawMessage `json:"sent,omitempty"`   // Args with what references in them stand for, if there are any
-	Reason    string          `json:"reason,omitempty"` // why it is asked for
+	ID        string   `json:"id"`
+	Session   string   `json:"session,omitempty"`
+	Principal string   `json:"principal"`
+	Agent     string   `json:"agent,omitempty"`   // of the hub, whose model wants to call
+	Agents    []string `json:"agents,omitempty"`  // all whose models act in it, Agent last, if there are several
+	Through   []string `json:"through,omitempty"` // by which delegates of the principal it comes, the first one first
+	Client    string   `json:"client,omitempty"`  // how the client that wants to call names itself
+	Turn      string   `json:"turn,omitempty"`
+	Call      string   `json:"call,omitempty"`
+	Tool      string   `json:"tool,omitempty"`
+	Upstream  string   `json:"upstream,omitempty"`
+	Ref       string   `json:"ref,omitempty"`
+	// Registered is who has registered the agent that Upstream is. It is empty for
+	// a server of the config, which is another one whatever its name.
+	Registered string          `json:"registered,omitempty"`
+	Kind       string          `json:"kind"` // KindTool or KindSampling
+	Args       json.RawMessage `json:"args,omitempty"`
+	Sent       json.RawMessage `json:"sent,omitempty"`   // Args with what references in them stand for, if there are any
+	Reason     string          `json:"reason,omitempty"` // why it is asked for
 	Definition
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`

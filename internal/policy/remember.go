@@ -18,19 +18,22 @@ import (
 
 // Remembered is a decision that holds for more than one call.
 type Remembered struct {
-	ID        string    `json:"id"`
-	Principal string    `json:"principal"`
-	Kind      string    `json:"kind"`
-	Scope     Remember  `json:"scope"`
-	Session   string    `json:"session,omitempty"` // of scope session
-	Agent     string    `json:"agent,omitempty"`   // the hub's own agent whose model wanted to call, or several with > between them; empty for a client
-	Upstream  string    `json:"upstream,omitempty"`
-	Ref       string    `json:"ref,omitempty"`        // of scopes session and tool
-	Digest    string    `json:"definition,omitempty"` // the definition that it was said of; an approval holds for no other
-	Approve   bool      `json:"approve"`
-	By        string    `json:"by"`
-	Time      time.Time `json:"time"`
-	Expires   time.Time `json:"expires,omitzero"`
+	ID        string   `json:"id"`
+	Principal string   `json:"principal"`
+	Kind      string   `json:"kind"`
+	Scope     Remember `json:"scope"`
+	Session   string   `json:"session,omitempty"` // of scope session
+	Agent     string   `json:"agent,omitempty"`   // the hub's own agent whose model wanted to call, or several with > between them; empty for a client
+	Upstream  string   `json:"upstream,omitempty"`
+	Ref       string   `json:"ref,omitempty"` // of scopes session and tool
+	// Registered is who had registered the agent that Upstream was; empty for a
+	// server of the config.
+	Registered string    `json:"registered,omitempty"`
+	Digest     string    `json:"definition,omitempty"` // the definition that it was said of; an approval holds for no other
+	Approve    bool      `json:"approve"`
+	By         string    `json:"by"`
+	Time       time.Time `json:"time"`
+	Expires    time.Time `json:"expires,omitzero"`
 }
 
 // scopes are how far a decision may reach, the narrowest first.
@@ -39,7 +42,7 @@ var scopes = []Remember{ForSession, ForTool, ForUpstream}
 // remembered is what a decision about a, kept for that scope, is about. ok is
 // false if a has nothing of that scope.
 func remembered(a *Approval, scope Remember) (r Remembered, ok bool) {
-	r = Remembered{Principal: a.Principal, Kind: a.Kind, Scope: scope, Agent: a.acting(), Upstream: a.Upstream}
+	r = Remembered{Principal: a.Principal, Kind: a.Kind, Scope: scope, Agent: a.acting(), Upstream: a.Upstream, Registered: a.Registered}
 	switch scope {
 	case ForSession:
 		r.Session, r.Ref = a.Session, a.Ref
@@ -68,8 +71,11 @@ func (a *Approval) acting() string {
 func (r *Remembered) digest() string {
 	h := sha256.New()
 	parts := []string{r.Principal, r.Kind, string(r.Scope), r.Session, r.Upstream, r.Ref}
-	if r.Agent != "" { // as those were named that were decided before it counted
+	if r.Agent != "" || r.Registered != "" { // as those were named that were decided before these counted
 		parts = append(parts, r.Agent)
+	}
+	if r.Registered != "" {
+		parts = append(parts, r.Registered)
 	}
 	for _, part := range parts {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
@@ -79,7 +85,7 @@ func (r *Remembered) digest() string {
 
 // about reports whether both are about the same.
 func (r *Remembered) about(o *Remembered) bool {
-	return r.Principal == o.Principal && r.Kind == o.Kind && r.Scope == o.Scope && r.Session == o.Session && r.Agent == o.Agent && r.Upstream == o.Upstream && r.Ref == o.Ref
+	return r.Principal == o.Principal && r.Kind == o.Kind && r.Scope == o.Scope && r.Session == o.Session && r.Agent == o.Agent && r.Upstream == o.Upstream && r.Ref == o.Ref && r.Registered == o.Registered
 }
 
 // covers reports whether what was said holds for a question of the same scope.

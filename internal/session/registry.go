@@ -228,6 +228,9 @@ func (r *Registry) All(pass func(principal string) bool) []*Session {
 	return out
 }
 
+// CatchUp takes in what other hubs have kept until now.
+func (r *Registry) CatchUp(ctx context.Context) error { return r.book.Current(ctx, time.Now()) }
+
 // each returns the Sessions that are kept.
 func (r *Registry) each() (all []*Session) {
 	r.book.Each(func(x *entity) { all = append(all, x.State()) })

@@ -66,3 +66,34 @@ func TestHubsShareTasks(t *testing.T) {
 		t.Errorf("%d tasks are left", len(left))
 	}
 }
+
+// A principal's tasks are forgotten also where another hub has made them and this
+// one has not heard of them.
+func TestForgetsWhatAnotherHubHasJustMade(t *testing.T) {
+	s := storetest.StartServer(t)
+	run := func(ctx context.Context, _ *Run) Outcome {
+		<-ctx.Done()
+		return Failure(context.Cause(ctx))
+	}
+	hub := func() *Registry {
+		r := open(t, storetest.Open(t, store.Options{URL: s.URL}), Options{Run: run})
+		t.Cleanup(r.Close)
+		return r
+	}
+	deaf, other := hub(), hub() // neither follows the other yet
+	made, err := other.Create(t.Context(), Work{Principal: "bob", Tool: "x"}, []byte("{}"), false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deaf.Forget(t.Context(), "bob"); err != nil {
+		t.Fatal(err)
+	}
+	other.Resume()
+	await(t, "it is forgotten by the hub that made it", func() bool {
+		_, err := other.Get("bob", made.ID())
+		return err != nil && made.ctx.Err() != nil
+	})
+	if _, err := deaf.Get("bob", made.ID()); err == nil {
+		t.Error("it is still there")
+	}
+}

@@ -51,7 +51,14 @@ func (r *Registry) EndSession(ctx context.Context, principal, name string) error
 	return r.forget(ctx, "its session was removed", func(s *State) bool { return s.Work.Principal == principal && s.Work.Session == name })
 }
 
+// forget ends and forgets Tasks, also those that another hub has made and that
+// were not heard of here yet: nobody comes back for them.
 func (r *Registry) forget(ctx context.Context, why string, pass func(*State) bool) error {
+	if b := r.book.Load(); b != nil {
+		if err := b.Current(ctx, time.Now()); err != nil {
+			return err
+		}
+	}
 	for _, t := range r.List(pass) {
 		if !t.State().Status.Final() {
 			if err := t.Cancel(ctx, why); err != nil {
