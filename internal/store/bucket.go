@@ -227,7 +227,7 @@ func (b *Bucket) publish(ctx context.Context, m *nats.Msg, key string, expect *u
 	if expect == nil {
 		return b.l.publish(ctx, m)
 	}
-	rev, err := b.l.expecting(ctx, m, m.Subject, *expect)
+	rev, err := b.l.expecting(ctx, m, *expect)
 	if c, ok := errors.AsType[*Conflict](err); ok {
 		c.Subject = key
 	}
