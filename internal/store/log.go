@@ -253,7 +253,7 @@ func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 		}
 		b, err := s.attempt(ctx, m, resend)
 		if err == nil {
-			ack, err := s.acknowledged(outer, op, b)
+			ack, err := s.acknowledged(outer, op, b, sent)
 			if api, ok := errors.AsType[*apiError](err); ok && api.ErrCode == codeDuplicateUnderWay && wait(ctx, s.ctx, 10*time.Millisecond) == nil {
 				continue
 			}
@@ -293,7 +293,7 @@ func silent(err error) bool {
 // again waits before a request is repeated that nobody took; it says no where
 // waiting does not help.
 func (s *Store) again(ctx context.Context, err error) bool {
-	if s.folder != nil || !errors.Is(err, nats.ErrNoResponders) {
+	if s.folder != nil || !errors.Is(err, nats.ErrNoResponders) && !(errors.Is(err, nats.ErrReconnectBufExceeded) && s.engine.Load().reconnecting()) {
 		return false
 	}
 	t := time.NewTimer(50 * time.Millisecond)
@@ -317,13 +317,13 @@ func (s *Store) busy(ctx context.Context, err error) bool {
 	return refused && s.folder == nil && wait(ctx, s.ctx, 50*time.Millisecond) == nil
 }
 
-func (s *Store) acknowledged(outer context.Context, op string, b []byte) (*pubAck, error) {
+func (s *Store) acknowledged(outer context.Context, op string, b []byte, sent bool) (*pubAck, error) {
 	var ack pubAck
 	if err := json.Unmarshal(b, &ack); err != nil {
 		return nil, fmt.Errorf("%s: %w: the answer is no acknowledgement: %w", op, ErrUncertain, err)
 	}
 	if ack.Error != nil {
-		return nil, s.failed(outer, op, ack.Error, false)
+		return nil, s.failed(outer, op, ack.Error, sent)
 	}
 	if s.State() != nil {
 		s.health.look()
