@@ -83,6 +83,7 @@ type Engine struct {
 	leases   *lease.Book   // of the conversations that hubs answer
 	alone    bool          // no other hub has them
 	silence  time.Duration // after which it is seen whether a conversation that waits is anybody's
+	slow     time.Duration // see shelf
 	every    time.Duration // how long text may be live only
 	crowd    *crowd        // see book
 	meter    llm.Meter
@@ -129,7 +130,7 @@ func open(ctx context.Context, sh shelf, leases *lease.Book, o Options, s Settin
 	if o.Idle == 0 {
 		o.Idle = 2 * time.Second // to read it again is quick
 	}
-	e := &Engine{silence: min(cmp.Or(o.Lease, lease.Life), mostSilence), opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd(), leases: leases, alone: sh.alone}
+	e := &Engine{silence: min(cmp.Or(o.Lease, lease.Life), mostSilence), slow: sh.slow, opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd(), leases: leases, alone: sh.alone}
 	e.Configure(s)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
 	var err error

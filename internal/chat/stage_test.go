@@ -175,6 +175,7 @@ type staged struct {
 	window   int
 	quiet    bool         // nobody attends
 	gone     *atomic.Bool // the token of who speaks is; nil: it stays
+	lookup   func(*stage) // called when it is looked for; may be nil
 }
 
 func newStage(t testing.TB, o staged) *stage {
@@ -195,6 +196,9 @@ func newStage(t testing.TB, o staged) *stage {
 	}
 	o.options.Face = func(string) call.Face { return gate.Face(s.shop, gate.Options{Rules: policy.Compile(o.rules, nil)}) }
 	o.options.Principal = func(_ string, via auth.Via) *auth.Principal {
+		if o.lookup != nil {
+			o.lookup(s)
+		}
 		if o.gone != nil && o.gone.Load() {
 			return nil
 		}

@@ -134,6 +134,9 @@ func (s *Store) Close() error {
 // State is nil, or why writes cannot be acknowledged now.
 func (s *Store) State() error { return s.health.get() }
 
+// Timeout bounds one operation.
+func (s *Store) Timeout() time.Duration { return s.o.Timeout }
+
 // Alone reports whether nobody else can write the store while it is open.
 func (s *Store) Alone() bool { return s.folder != nil }
 
