@@ -64,6 +64,9 @@ func TestStoreFallsSilentAfterAQuietTime(t *testing.T) {
 	await.Until(t, "it is looked at who may come in", func() bool { return known().After(last.Add(time.Second)) })
 	s.Kill()
 	late := time.Until(last.Add(trusted + time.Second/2))
+	if late < 0 {
+		t.Fatal("nobody has looked for longer than is trusted what was known last")
+	}
 	a.now = func() time.Time { return time.Now().Add(late) }
 	if who, err := a.Verify(t.Context(), secret); err != nil || who.Name != "alice" {
 		t.Errorf("%v, %v", who, err)
