@@ -120,7 +120,7 @@ var layers = map[string]int{
 	"internal/plan": domain, "internal/incident": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain, "internal/sample": domain, "internal/pin": domain,
 	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/journal": foundation, "internal/store": foundation, "internal/lease": foundation, "internal/roster": foundation, "internal/registration": foundation,
 	"internal/event": foundation, "internal/exchange": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/actor": foundation, "internal/config": foundation,
-	"internal/obs": foundation, "internal/envelope": foundation, "internal/seal": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/rank": foundation, "internal/cert": foundation, "internal/pace": foundation, "internal/lobby": foundation, "internal/owned": foundation, "internal/folder": foundation, "internal/dial": foundation, "internal/suspect": foundation, "internal/vault": foundation,
+	"internal/obs": foundation, "internal/envelope": foundation, "internal/seal": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/rank": foundation, "internal/cert": foundation, "internal/pace": foundation, "internal/lobby": foundation, "internal/owned": foundation, "internal/folder": foundation, "internal/dial": foundation, "internal/suspect": foundation, "internal/vault": foundation, "internal/elapsed": foundation,
 }
 
 // inside lists the edges within a layer.
@@ -143,14 +143,14 @@ var inside = map[string][]string{
 	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
 	"internal/actor":    {"internal/auth", "internal/fault"},
 	"internal/schema":   {"internal/wire", "internal/fault", "internal/spell"},
-	"internal/auth":     {"internal/fault", "internal/secret", "internal/owned", "internal/journal"},
+	"internal/auth":     {"internal/fault", "internal/secret", "internal/owned", "internal/journal", "internal/elapsed"},
 	"internal/envelope": {"internal/wire", "internal/fault"},
 	"internal/config":   {"internal/fault", "internal/secret", "internal/spell", "internal/dial"},
-	"internal/journal":  {"internal/fault"},
+	"internal/journal":  {"internal/fault", "internal/elapsed"},
 	"internal/vault":    {"internal/journal"},
 	"internal/store":    {"internal/fault", "internal/journal"},
-	"internal/lease":    {"internal/store"},
-	"internal/roster":   {"internal/store"},
+	"internal/lease":    {"internal/store", "internal/elapsed"},
+	"internal/roster":   {"internal/store", "internal/elapsed"},
 	"internal/event":    {"internal/fault"},
 	"internal/guard":    {"internal/fault"},
 	"internal/obs":      {"internal/fault", "internal/secret"},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stoahub/stoa/internal/elapsed"
 )
 
 const (
@@ -148,7 +150,7 @@ func (c *Codes) State(id string, who *Principal) (Code, error) {
 
 // sweep forgets what has expired. Called with mu held.
 func (c *Codes) sweep(now time.Time) {
-	for len(c.made) > 0 && !now.Before(c.made[0].Expires) {
+	for len(c.made) > 0 && elapsed.Past(c.made[0].Expires, now) {
 		c.made = c.made[1:]
 	}
 }

@@ -60,7 +60,7 @@ func (s *sharedCodes) known(now time.Time) (keys []string, all []codeRecord) {
 }
 
 func (s *sharedCodes) create(now time.Time, who *Principal) (Code, string, error) {
-	if err := s.kept.current(now, now); err != nil {
+	if err := s.kept.latest(now, "which codes there are"); err != nil {
 		return Code{}, "", err
 	}
 	keys, all := s.known(now)
@@ -94,7 +94,7 @@ func (s *sharedCodes) create(now time.Time, who *Principal) (Code, string, error
 // redeem spends a code. Of several who bring it at once, here or elsewhere, the
 // store lets one write that it was used.
 func (s *sharedCodes) redeem(now time.Time, text string) (*Principal, error) {
-	if err := s.kept.current(now, now); err != nil {
+	if err := s.kept.latest(now, "whether a code is valid"); err != nil {
 		return nil, err
 	}
 	key := s.in.hash("code", text)
@@ -127,7 +127,7 @@ func (s *sharedCodes) redeem(now time.Time, text string) (*Principal, error) {
 }
 
 func (s *sharedCodes) state(now time.Time, id string, who *Principal) (Code, error) {
-	if err := s.kept.recent(now, recheck); err != nil {
+	if err := s.kept.recent(now, recheck, "whether a code was used"); err != nil {
 		return Code{}, err
 	}
 	_, all := s.known(now)

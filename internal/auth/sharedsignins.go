@@ -23,6 +23,12 @@ type signInRecord struct {
 	Entry string `json:"entry"` // see unlike
 }
 
+// What who asks for sign-ins wants to know.
+const (
+	whetherSignIn = "whether a sign-in is valid"
+	whoIsSignedIn = "who is signed in"
+)
+
 // OpenSharedSignIns opens the sign-ins that hubs share. Who only lists and revokes
 // needs no tokens. Close ends it.
 func OpenSharedSignIns(ctx context.Context, in Shared, tokens *Tokens) (*SignIns, error) {
@@ -30,6 +36,7 @@ func OpenSharedSignIns(ctx context.Context, in Shared, tokens *Tokens) (*SignIns
 	if err != nil {
 		return nil, err
 	}
+	k.look(lookEvery)
 	return &SignIns{tokens: tokens, now: time.Now, shared: &sharedSignIns{in, k}}, nil
 }
 
@@ -43,12 +50,12 @@ func (s *SignIns) Close() {
 // find returns the sign-in of a hash. It is in the log before its browser hears
 // of it, so that whoever is not known is looked for there.
 func (s *sharedSignIns) find(now time.Time, hash string) (SignIn, error) {
-	if err := s.kept.recent(now, recheck); err != nil {
+	if err := s.kept.recent(now, recheck, whetherSignIn); err != nil {
 		return SignIn{}, err
 	}
 	v, err := s.kept.Get(hash)
 	if errors.Is(err, journal.ErrNotFound) {
-		if err := s.kept.current(now, now); err != nil {
+		if err := s.kept.latest(now, whetherSignIn); err != nil {
 			return SignIn{}, err
 		}
 		v, err = s.kept.Get(hash)
@@ -66,7 +73,7 @@ func (s *sharedSignIns) find(now time.Time, hash string) (SignIn, error) {
 
 // first returns one that was made a while ago.
 func (s *sharedSignIns) first(now time.Time, is func(storedSignIn) bool) (SignIn, error) {
-	if err := s.kept.recent(now, recheck); err != nil {
+	if err := s.kept.recent(now, recheck, whetherSignIn); err != nil {
 		return SignIn{}, err
 	}
 	for _, one := range s.known(now) {
@@ -92,7 +99,7 @@ func (s *sharedSignIns) known(now time.Time) []storedSignIn {
 }
 
 func (s *sharedSignIns) add(now time.Time, one storedSignIn, who *Principal) error {
-	if err := s.kept.current(now, now); err != nil {
+	if err := s.kept.latest(now, whoIsSignedIn); err != nil {
 		return err
 	}
 	list := s.known(now)
@@ -112,7 +119,7 @@ func (s *sharedSignIns) add(now time.Time, one storedSignIn, who *Principal) err
 }
 
 func (s *sharedSignIns) all(now time.Time) ([]SignIn, error) {
-	if err := s.kept.current(now, now); err != nil {
+	if err := s.kept.latest(now, whoIsSignedIn); err != nil {
 		return nil, err
 	}
 	out := []SignIn{}
@@ -125,7 +132,7 @@ func (s *sharedSignIns) all(now time.Time) ([]SignIn, error) {
 func (s *sharedSignIns) revoke(now time.Time, is func(SignIn) bool) (gone []SignIn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTime)
 	defer cancel()
-	if err := s.kept.current(now, now); err != nil {
+	if err := s.kept.latest(now, whoIsSignedIn); err != nil {
 		return nil, fmt.Errorf("sign out: %w", err)
 	}
 	for _, one := range s.known(now) {

@@ -77,7 +77,7 @@ func (s *sharedTickets) issue(now time.Time, secret string, one ticket) error {
 
 // use spends a ticket as redeem does a code.
 func (s *sharedTickets) use(now time.Time, secret, path string) (ticket, error) {
-	if err := s.kept.current(now, now); err != nil {
+	if err := s.kept.latest(now, "whether a ticket is valid"); err != nil {
 		return ticket{}, err
 	}
 	key := s.in.hash("ticket", secret)

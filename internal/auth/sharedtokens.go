@@ -48,22 +48,34 @@ func OpenSharedTokens(ctx context.Context, s Shared) (*Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.look(lookEvery)
 	return &Tokens{keeper: &sharedTokens{s: s, kept: k}, now: time.Now}, nil
 }
+
+// What who asks for tokens wants to know.
+const (
+	whetherToken = "whether a token is valid"
+	whichTokens  = "which tokens there are"
+)
 
 func (t *sharedTokens) close() { t.kept.Close() }
 
 func (t *sharedTokens) key(name string) string { return t.s.hash("token", name)[:32] }
 
 func (t *sharedTokens) recent(now time.Time, age time.Duration) *snapshot {
-	if err := t.kept.recent(now, age); err != nil {
+	if err := t.kept.recent(now, age, whetherToken); err != nil {
 		return &snapshot{err: err}
 	}
 	return t.known()
 }
 
 func (t *sharedTokens) latest(now time.Time) *snapshot {
-	if err := t.kept.current(now, now); err != nil {
+	return t.latestFor(now, whetherToken)
+}
+
+// latestFor is latest for who wants to know what.
+func (t *sharedTokens) latestFor(now time.Time, what string) *snapshot {
+	if err := t.kept.latest(now, what); err != nil {
 		return &snapshot{err: err}
 	}
 	return t.known()
@@ -97,7 +109,7 @@ func (t *sharedTokens) known() *snapshot {
 // at returns the record of a name as it was just now, or one of revision 0.
 func (t *sharedTokens) at(name string) (journal.Value[tokenRecord], error) {
 	now := time.Now()
-	if err := t.kept.current(now, now); err != nil {
+	if err := t.kept.latest(now, whichTokens); err != nil {
 		return journal.Value[tokenRecord]{}, err
 	}
 	v, err := t.kept.Get(t.key(name))
@@ -145,7 +157,7 @@ func (t *sharedTokens) add(one stored) error {
 }
 
 func (t *sharedTokens) remove(idOrName string) (Token, error) {
-	s := t.latest(time.Now())
+	s := t.latestFor(time.Now(), whichTokens)
 	if s.err != nil {
 		return Token{}, s.err
 	}

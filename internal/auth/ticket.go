@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stoahub/stoa/internal/elapsed"
 )
 
 // TicketParam is the query parameter in which a ticket is brought.
@@ -100,7 +102,7 @@ func (t *Tickets) use(secret, path string) (ticket, error) {
 		return ticket{}, ErrBadTicket
 	}
 	t.drop(key, one)
-	if one.path != path || !t.now().Before(one.expires) {
+	if one.path != path || elapsed.Past(one.expires, t.now()) {
 		return ticket{}, ErrBadTicket
 	}
 	return one, nil
@@ -116,7 +118,7 @@ func (t *Tickets) sweep(now time.Time) {
 	}
 	t.swept = now
 	for key, one := range t.open {
-		if !now.Before(one.expires) {
+		if elapsed.Past(one.expires, now) {
 			t.drop(key, one)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"sync"
 	"time"
+
+	"github.com/stoahub/stoa/internal/elapsed"
 )
 
 // Bounds of the cache where the config says nothing, and of one result in it.
@@ -65,7 +67,7 @@ func (c *cache) get(k cacheKey, now time.Time) *cached {
 		return nil
 	}
 	e := at.Value.(*cached)
-	if !now.Before(e.ends) {
+	if elapsed.Past(e.ends, now) {
 		c.drop(at)
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/sleep"
 )
 
 func TestCacheIsBounded(t *testing.T) {
@@ -50,6 +52,9 @@ func TestCacheIsBounded(t *testing.T) {
 	put("a", 20)
 	if entries, bytes := c.figures(); entries != 1 || bytes != 20+cacheCost {
 		t.Errorf("the same again: %d entries, %d bytes", entries, bytes)
+	}
+	if c.get(key("a"), sleep.For(now, time.Hour)) != nil {
+		t.Error("a result is reused after the machine has slept for longer than it may be")
 	}
 }
 

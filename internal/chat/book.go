@@ -21,6 +21,7 @@ type book struct {
 	log   *slog.Logger
 	emit  func(Event)   // told every event in order, with write held; nil for none
 	every time.Duration // how long text may be live only; 0: until something else happens
+	slow  time.Duration // after which a store is silent that does not say what became of a write
 	crowd *crowd        // all that speak; nil: nobody else does
 
 	// write is held while this hub decides on an event and appends it. What
@@ -149,6 +150,7 @@ func (b *book) append(ctx context.Context, ev *Event, check func(*State) error) 
 	defer x.Unlock()
 	defer b.expect(nil)
 	var err error
+	began := time.Now()
 	for range tries {
 		if err = b.current(ctx); err != nil {
 			return err
@@ -165,8 +167,12 @@ func (b *book) append(ctx context.Context, ev *Event, check func(*State) error) 
 		if b.landed() {
 			return nil // maybe by an attempt that seemed to have failed, and was late only
 		}
-		if !errors.Is(err, journal.ErrAgain) && !errors.Is(err, journal.ErrUncertain) {
+		unsure := errors.Is(err, journal.ErrUncertain)
+		if !unsure && !errors.Is(err, journal.ErrAgain) {
 			return err
+		}
+		if unsure && time.Since(began) >= b.slow {
+			break // nobody else can do anything with the conversation meanwhile
 		}
 	}
 	return fmt.Errorf("note what happens in the conversation: %w", err)

@@ -146,7 +146,7 @@ func (c *Conversation) put(why error) {
 }
 
 func (e *Engine) book(id string) *book {
-	return &book{id: id, log: e.opts.Logger, every: e.every, crowd: e.crowd, x: e.journal.At(id)}
+	return &book{id: id, log: e.opts.Logger, every: e.every, slow: e.slow, crowd: e.crowd, x: e.journal.At(id)}
 }
 
 // State returns what the conversation has come to, also in other hubs.

@@ -72,8 +72,9 @@ type Options struct {
 	Tracer *obs.Tracer  // nil: none
 	Logger *slog.Logger // nil discards
 
-	Hub    string        // the name of this hub among those on the same store; empty for a random one
-	Lease  time.Duration // after which a hub that died answers its conversations no more, and another one does; 0 means 10 s
+	Hub    string        // the name of this process among all on the same store; empty for a random one
+	Before string        // see lease.Options
+	Lease  time.Duration // after which a hub that died answers its conversations no more, and another one may; 0 means lease.Life
 	Idle   time.Duration // after which the memory of a conversation that nobody watches is given back; 0 means 2 s
 	Expire time.Duration // after which a conversation is forgotten whose Session holds nothing else; 0 means the time-out of Sessions
 }
@@ -85,6 +86,8 @@ type Engine struct {
 	journal  *chatLog
 	leases   *lease.Book   // of the conversations that hubs answer
 	alone    bool          // no other hub has them
+	silence  time.Duration // after which it is seen whether a conversation that waits is anybody's
+	slow     time.Duration // see shelf
 	every    time.Duration // how long text may be live only
 	crowd    *crowd        // see book
 	meter    llm.Meter
@@ -116,7 +119,7 @@ func Open(ctx context.Context, st *store.Store, o Options, s Settings) (*Engine,
 	if err != nil {
 		return nil, err
 	}
-	leases, err := lease.Open(ctx, st, lease.Options{Bucket: leaseName, Hub: cmp.Or(o.Hub, rand.Text()), Life: o.Lease, Alone: sh.alone, Logger: o.Logger})
+	leases, err := lease.Open(ctx, st, lease.Options{Bucket: leaseName, Hub: cmp.Or(o.Hub, rand.Text()), Before: o.Before, Life: o.Lease, Alone: sh.alone, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -131,10 +134,7 @@ func open(ctx context.Context, sh shelf, leases *lease.Book, o Options, s Settin
 	if o.Idle == 0 {
 		o.Idle = 2 * time.Second // to read it again is quick
 	}
-	if o.Lease == 0 {
-		o.Lease = 10 * time.Second
-	}
-	e := &Engine{opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd(), leases: leases, alone: sh.alone}
+	e := &Engine{silence: min(cmp.Or(o.Lease, lease.Life), mostSilence), slow: sh.slow, opts: o, convs: map[string]*Conversation{}, every: partEvery, crowd: newCrowd(), leases: leases, alone: sh.alone}
 	e.Configure(s)
 	e.ctx, e.stop = context.WithCancelCause(context.Background())
 	var err error
@@ -176,8 +176,13 @@ func (e *Engine) Resume() {
 	e.takeOver(time.Now())
 }
 
+// mostSilence bounds how long nothing is heard of a conversation that waits until
+// this hub tries to answer it. A hub that is at it has the lease, and one that has
+// stopped has given it back; so this can be less than a lease lasts.
+const mostSilence = 10 * time.Second
+
 // takeOver answers conversations that wait for it and of which nothing was heard
-// for as long as a hub that died keeps its lease.
+// for a while.
 func (e *Engine) takeOver(now time.Time) {
 	e.mu.Lock()
 	resumed := e.resumed
@@ -186,7 +191,7 @@ func (e *Engine) takeOver(now time.Time) {
 		return
 	}
 	for _, c := range e.all() {
-		if now.Sub(time.Unix(0, c.heard.Load())) < e.opts.Lease || !c.known().busy() {
+		if now.Sub(time.Unix(0, c.heard.Load())) < e.silence || !c.known().busy() {
 			continue
 		}
 		c.mu.Lock()

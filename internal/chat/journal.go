@@ -173,12 +173,16 @@ func (s summary) apply(ev *entry, at journal.Place) (summary, []journal.Spare, e
 type shelf struct {
 	log   journal.Log
 	blobs journal.Blobs
-	alone bool // no other hub can write it
+	alone bool          // no other hub can write it
+	slow  time.Duration // how long a write that is looked for may take
 }
+
+// memorySlow is that of the memory, which is never so slow.
+const memorySlow = 10 * time.Second
 
 func openShelf(ctx context.Context, st *store.Store) (shelf, error) {
 	if st == nil {
-		return shelf{journal.NewMemory(), journal.NewMemoryBlobs(), true}, nil
+		return shelf{journal.NewMemory(), journal.NewMemoryBlobs(), true, memorySlow}, nil
 	}
 	l, err := st.Log(ctx, store.LogOptions{Name: logName, Subjects: []string{subjectPrefix + ">"}})
 	if err != nil {
@@ -188,7 +192,7 @@ func openShelf(ctx context.Context, st *store.Store) (shelf, error) {
 	if err != nil {
 		return shelf{}, fmt.Errorf("open the blobs of conversations: %w", err)
 	}
-	return shelf{l, blobs, st.Alone()}, nil
+	return shelf{l, blobs, st.Alone(), 2 * st.Timeout()}, nil
 }
 
 // whole returns the event of an entry, which may have to be read.

@@ -55,14 +55,18 @@ func (b *book) mend(ctx context.Context) error {
 
 // resume takes up what the log has unfinished.
 func (c *Conversation) resume() {
-	k := c.key()
-	c.e.mu.Lock()
-	if c.who == nil {
-		who, _ := c.e.principal(k.Principal, "") // if that cannot be found out, there is nobody to be attended to
-		c.who, c.name = who, k.Session
+	who, name := c.owner()
+	if who == nil {
+		k := c.key()
+		// Who keeps tokens may be slow to answer, and others need the engine.
+		found, _ := c.e.principal(k.Principal, "") // if that cannot be found out, there is nobody to be attended to
+		c.e.mu.Lock()
+		if c.who == nil {
+			c.who, c.name = found, k.Session
+		}
+		who, name = c.who, c.name
+		c.e.mu.Unlock()
 	}
-	who, name := c.who, c.name
-	c.e.mu.Unlock()
 	if who != nil && c.e.opts.Desk != nil {
 		// Whoever was there when the hub went has a moment to come back, as
 		// one whose socket broke has.

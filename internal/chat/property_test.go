@@ -62,7 +62,7 @@ func (p *play) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.e, err = open(context.Background(), shelf{&mortal{p.kept.log, p.dead}, p.kept.blobs, true}, leases, Options{
+	p.e, err = open(context.Background(), shelf{&mortal{p.kept.log, p.dead}, p.kept.blobs, true, memorySlow}, leases, Options{
 		Face:   func(string) call.Face { return gate.Face(p.shop, gate.Options{}) },
 		Models: func(string) (Model, error) { return Model{Model: p.model, Name: "fickle"}, nil },
 		Desk:   p.desk, Idle: time.Hour,

@@ -177,6 +177,7 @@ type staged struct {
 	quiet    bool          // nobody attends
 	unread   *atomic.Int64 // how often the tokens cannot be read still; nil: they can
 	gone     *atomic.Bool  // the token of who speaks is; nil: it stays
+	lookup   func(*stage)  // called when it is looked for; may be nil
 }
 
 func newStage(t testing.TB, o staged) *stage {
@@ -197,6 +198,9 @@ func newStage(t testing.TB, o staged) *stage {
 	}
 	o.options.Face = func(string) call.Face { return gate.Face(s.shop, gate.Options{Rules: policy.Compile(o.rules, nil)}) }
 	o.options.Principal = func(_ string, via auth.Via) (*auth.Principal, error) {
+		if o.lookup != nil {
+			o.lookup(s)
+		}
 		switch {
 		case o.unread != nil && o.unread.Add(-1) >= 0:
 			return nil, errors.New("the file is half written")

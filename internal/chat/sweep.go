@@ -15,7 +15,7 @@ import (
 const sweepEvery = 15 * time.Second
 
 func (e *Engine) sweeps() {
-	tick := time.NewTicker(min(sweepEvery, e.opts.Lease/4, max(e.opts.Idle/2, time.Millisecond)))
+	tick := time.NewTicker(min(sweepEvery, e.silence/4, max(e.opts.Idle/2, time.Millisecond)))
 	defer tick.Stop()
 	var last, tried time.Time
 	for {
@@ -23,7 +23,7 @@ func (e *Engine) sweeps() {
 		case <-e.ctx.Done():
 			return
 		case now := <-tick.C:
-			if now.Sub(tried) >= e.opts.Lease/4 {
+			if now.Sub(tried) >= e.silence/4 {
 				tried = now
 				e.takeOver(now)
 			}

@@ -13,10 +13,7 @@ import (
 // text share them. It is empty where that cannot be known. Machines that were
 // cloned while they ran cannot be told apart.
 func Loopback() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
+	boot := Boot()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return ""
@@ -24,8 +21,18 @@ func Loopback() string {
 	defer unix.Close(fd)
 	// Unlike the number of its inode, a cookie is never used again.
 	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-	if err != nil || strings.TrimSpace(string(boot)) == "" {
+	if err != nil || boot == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %d", strings.TrimSpace(string(boot)), cookie)
+	return fmt.Sprintf("%s %d", boot, cookie)
+}
+
+// Boot names the machine since it was started. It is empty where that cannot be
+// known.
+func Boot() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot))
 }

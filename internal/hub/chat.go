@@ -46,6 +46,7 @@ func (h *Hub) openChat(Options) (err error) {
 		Face:   func(session string) call.Face { return h.gateway.Stateful(session) },
 		Models: h.chatModel, Desk: h.desk, Sessions: h.state.sessions, Attach: c.files.Attach, Principal: h.principal,
 		Find: h.findTool, Missing: h.whyMissing, Sees: h.seesAgent, Instructions: h.instructions, Events: h.events, Tracer: h.tracer, Logger: h.logger("chat"), Expire: h.cfg.Session.Timeout,
+		Hub: h.process, Before: h.before,
 	}, chatSettings(h.cfg, h.models.Load()))
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stoahub/stoa/internal/dial"
 	"github.com/stoahub/stoa/internal/folder"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/owned"
@@ -31,6 +33,8 @@ type dataDir struct {
 	version string // Running.Version
 	key     string // signs requestState
 	hub     string // the id of the hub
+	process string // of this one among all that have the id
+	before  string // the process before it; empty if it is not known to have ended
 
 	tightened bool // other users could write to it, until now
 
@@ -113,8 +117,40 @@ func (d *dataDir) prepare(log *slog.Logger) error {
 	if d.hub, err = secretFile(filepath.Join(d.path, "id")); err != nil {
 		return err
 	}
+	d.process = d.hub + "." + rand.Text()
+	if d.before, err = succeed(d.lock, d.process); err != nil {
+		return fmt.Errorf("write %s: %w", d.lock.Name(), err)
+	}
 	d.token, err = secretFile(filepath.Join(d.path, "token"))
 	return err
+}
+
+// succeed names a process in the file that it has locked, and returns the one
+// before it, if that is known to have ended: it has locked the very same file,
+// since this machine was started. In a copy of the folder the file is another, and
+// who is named there may still run.
+func succeed(lock *os.File, process string) (before string, err error) {
+	said, err := io.ReadAll(io.LimitReader(lock, 1<<10))
+	if err != nil {
+		return "", err
+	}
+	info, err := lock.Stat()
+	if err != nil {
+		return "", err
+	}
+	here := ""
+	if file, ok := info.Sys().(*syscall.Stat_t); ok && dial.Boot() != "" {
+		here = fmt.Sprintf("%s %d:%d", dial.Boot(), file.Dev, file.Ino)
+	}
+	name, where, _ := strings.Cut(strings.TrimSpace(string(said)), " ")
+	if where == here && here != "" {
+		before = name
+	}
+	if err := lock.Truncate(0); err != nil {
+		return "", err
+	}
+	_, err = lock.WriteAt([]byte(process+" "+here+"\n"), 0)
+	return before, err
 }
 
 // secretFile returns the secret in a file that only we can read, making it

@@ -2,6 +2,8 @@ package hub
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 )
@@ -30,5 +32,43 @@ func TestWhereTheHubIsCanBeToldAtOnce(t *testing.T) {
 	}
 	if r, err := ReadRunning(d.path); err == nil {
 		t.Errorf("after it was closed: %+v", r)
+	}
+}
+
+// The process before is known to have ended if it has locked this very file. That
+// of a copied folder may still run.
+func TestProcessBefore(t *testing.T) {
+	open := func(path string) *dataDir {
+		t.Helper()
+		d, err := openData(path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	path, copied := t.TempDir(), t.TempDir()
+	first := open(path)
+	if first.before != "" {
+		t.Errorf("before the first there was %q", first.before)
+	}
+	for _, name := range []string{"id", "hub.lock"} {
+		b, err := os.ReadFile(filepath.Join(path, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(copied, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	twin := open(copied)
+	defer twin.close()
+	if twin.hub != first.hub || twin.process == first.process || twin.before != "" {
+		t.Errorf("a copy of %q, which runs, is %q after %q", first.process, twin.process, twin.before)
+	}
+	first.close()
+	next := open(path)
+	defer next.close()
+	if next.before != first.process || next.process == first.process {
+		t.Errorf("after %q comes %q, which takes it for %q", first.process, next.process, next.before)
 	}
 }

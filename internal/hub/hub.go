@@ -69,6 +69,8 @@ type Options struct {
 type Hub struct {
 	version     string
 	id          string // by which hubs know each other
+	process     string // of this one among all that have the id
+	before      string // see dataDir
 	cfg         *config.Config
 	log         *slog.Logger
 	logs        *obs.Logs
@@ -156,12 +158,13 @@ func (h *Hub) openGround(opts Options) (err error) {
 	}
 	h.openEvents()
 	h.id = rand.Text()
+	h.process = h.id
 	if !opts.Temporary {
 		if h.data, err = openData(h.cfg.Data, h.log); err != nil {
 			return err
 		}
 		h.opened(h.data.close)
-		h.id = h.data.hub
+		h.id, h.process, h.before = h.data.hub, h.data.process, h.data.before
 		if h.data.tightened {
 			h.log.Warn("other users could write to the data folder; now they cannot", obs.KeyAction, "open", "data", h.cfg.Data)
 		}

@@ -24,10 +24,14 @@ type peers struct {
 
 	mu   sync.Mutex
 	said map[string]string // the differences that were logged, by hub
+	twin string            // the one that was logged
 }
 
-// healthHubs is the code of a condition.
-const healthHubs = "hubs"
+// The codes of conditions.
+const (
+	healthHubs = "hubs"
+	healthTwin = "hub_id"
+)
 
 // joinPeers lists this hub among those that share the store. A hub that only
 // looks at what it keeps is not listed.
@@ -106,7 +110,38 @@ func (h *Hub) peersChanged() {
 		h.log.Warn("another hub differs", obs.KeyAction, "hubs", obs.KeyErr, now[id])
 		h.events.Emit(event.Record{Type: event.Health, Level: event.Warning, Kind: healthHubs, Data: now[id]})
 	}
+	h.tellTwin()
 }
+
+// twin says that another hub has this one's id, or nothing.
+func (h *Hub) twin() string {
+	r := h.peers.roster.Load()
+	if r == nil {
+		return ""
+	}
+	twin, ok := r.Twin()
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("the hub on %s (process %d, started %s) has the id of this one: its data folder is a copy", twin.Host, twin.Pid, twin.Started.Format(time.RFC3339))
+}
+
+// tellTwin says once that there is a twin.
+func (h *Hub) tellTwin() {
+	now := h.twin()
+	h.peers.mu.Lock()
+	before := h.peers.twin
+	h.peers.twin = now
+	h.peers.mu.Unlock()
+	if now == "" || now == before {
+		return
+	}
+	h.log.Warn("another hub has the id of this one", obs.KeyAction, "hubs", obs.KeyErr, now, "do", twinHint)
+	h.events.Emit(event.Record{Type: event.Health, Level: event.Warning, Kind: healthTwin, Data: now})
+}
+
+// The errors that one of them writes are left out by the other, as its own.
+const twinHint = "Stop one of the two, remove the file id from its data folder, and start it again. Until then each hides the other from the list of hubs, and neither shows what the other reports as an error."
 
 // peerHealth lists the hubs that differ.
 func (h *Hub) peerHealth() (out []healthItem) {
@@ -114,6 +149,9 @@ func (h *Hub) peerHealth() (out []healthItem) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		out = append(out, healthItem{healthHubs, "warning", all[id],
 			"Give all hubs on one store the same servers, agents and rules, or clients get different answers depending on the hub they reach."})
+	}
+	if text := h.twin(); text != "" {
+		out = append(out, healthItem{healthTwin, "warning", text, twinHint})
 	}
 	return out
 }

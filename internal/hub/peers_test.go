@@ -1,6 +1,10 @@
 package hub_test
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,5 +54,51 @@ func TestHubsThatDifferSaySo(t *testing.T) {
 	b.Stop()
 	for _, h := range []*hubtest.Hub{a, same} {
 		await.Until(t, "nothing differs any more", func() bool { return about(h) == "" })
+	}
+}
+
+// A hub over a copy of another's data folder is noticed: both say so, and what to
+// do.
+func TestCopiedDataFolder(t *testing.T) {
+	hubtest.Parallel(t)
+	server := storetest.StartServer(t)
+	on := func(data string) *hubtest.Hub {
+		return hubtest.New(t, hubtest.Config(func(c *config.Config) { c.Store.URL, c.Data = server.URL, data }))
+	}
+	about := func(h *hubtest.Hub) string {
+		_, body := h.Get("/readyz")
+		for _, item := range hubtest.Decode[health](body).Health {
+			if item.Code == "hub_id" {
+				return item.Severity + ": " + item.Text + " " + item.Hint
+			}
+		}
+		return ""
+	}
+	folder, copied := t.TempDir(), t.TempDir()
+	a := on(folder)
+	for _, name := range []string{"id", "key", "token", "VERSION", "hub.lock"} {
+		b, err := os.ReadFile(filepath.Join(folder, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(copied, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := about(a); text != "" {
+		t.Errorf("a hub alone says %s", text)
+	}
+	b := on(copied)
+	for _, h := range []*hubtest.Hub{a, b} {
+		await.Until(t, "the other is noticed", func() bool {
+			text := about(h)
+			return strings.HasPrefix(text, "warning: ") && strings.Contains(text, "is a copy") && strings.Contains(text, "remove the file id")
+		})
+	}
+	if n := strings.Count(a.Log(), "another hub has the id of this one"); n != 1 {
+		t.Errorf("the log says it %d times, want once", n)
 	}
 }

@@ -43,6 +43,7 @@ func (h *Hub) openPlans(Options) (err error) {
 	p.runs, err = plan.Open(ctx, h.state.store, plan.RunsOptions{
 		Face: func(session string) call.Face { return h.gateway.Stateful(session) },
 		Find: h.planTool, Principal: h.principal, Sessions: h.state.sessions, Desk: h.desk, Events: h.events, Tracer: h.tracer, Logger: h.logger("plan"),
+		Hub: h.process, Before: h.before,
 		Alone: h.cfg.Store.URL == "", // its folder is locked
 		Keep:  func() time.Duration { return h.config().Session.Timeout }, ArgBytes: func() int { return h.config().Limits.ArgumentBytes },
 	})

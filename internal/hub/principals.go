@@ -37,7 +37,7 @@ func (h *Hub) openPrincipals() error {
 	ctx := context.Background()
 	var in auth.Shared
 	if h.shared != nil {
-		leases, err := leasing.Open(ctx, h.state.store, leasing.Options{Bucket: "authlease", Hub: h.id, Logger: h.logger("auth")})
+		leases, err := leasing.Open(ctx, h.state.store, leasing.Options{Bucket: "authlease", Hub: h.process, Before: h.before, Logger: h.logger("auth")})
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stoahub/stoa/internal/elapsed"
 	"github.com/stoahub/stoa/internal/fault"
 )
 
@@ -24,12 +25,12 @@ func (j *Journal[S, E]) Known() time.Time {
 // ask at the same time share one read. It must not be called by who holds an
 // entity.
 func (j *Journal[S, E]) Current(ctx context.Context, since time.Time) error {
-	if j.o.Alone || !j.Known().Before(since) {
+	if j.o.Alone || elapsed.Between(j.Known(), since) <= 0 {
 		return nil
 	}
 	j.asking.Lock()
 	defer j.asking.Unlock()
-	if !j.Known().Before(since) {
+	if elapsed.Between(j.Known(), since) <= 0 {
 		return nil // somebody else has just asked
 	}
 	if err := j.ask(ctx); err != nil {

@@ -8,27 +8,13 @@ import (
 	"time"
 )
 
-// Listen has f told of each change as Kind.Changed is.
-func (j *Journal[S, E]) Listen(f func(x *Entity[S, E], e *E, at Place)) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.listen = append(j.listen, f)
-}
-
+// tell tells Kind.Changed.
 func (j *Journal[S, E]) tell(x *Entity[S, E], e *E, at Place) {
-	if j.ctx == nil {
-		return // it is being opened
+	if j.ctx == nil || j.kind.Changed == nil {
+		return // it is being opened, or nobody listens
 	}
-	j.mu.RLock()
-	all := j.listen
-	j.mu.RUnlock()
-	if j.kind.Changed != nil {
-		all = append([]func(*Entity[S, E], *E, Place){j.kind.Changed}, all...)
-	}
-	for _, f := range all {
-		if err := guarded(func() error { f(x, e, at); return nil }); err != nil {
-			j.o.Logger.Error("panic while a change was told", "journal", j.kind.Subjects, "entity", x.key, "err", err)
-		}
+	if err := guarded(func() error { j.kind.Changed(x, e, at); return nil }); err != nil {
+		j.o.Logger.Error("panic while a change was told", "journal", j.kind.Subjects, "entity", x.key, "err", err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/sleep"
 )
 
 // linked is a Log whose tail can be cut off, and whose answers to Last can be
@@ -194,7 +196,7 @@ func TestMadeAgainBeforeOthersHeard(t *testing.T) {
 // Who was cut off for longer than the note of a removal stays finds out all the
 // same, whatever is done there first, and whether the entity was made again.
 func TestCutOffForLong(t *testing.T) {
-	for what, first := range map[string]func(t *testing.T, b *book, link *linked) error{
+	ways := map[string]func(t *testing.T, b *book, link *linked) error{
 		"follows": func(_ *testing.T, _ *book, link *linked) error { link.mend(); return nil },
 		"audits":  func(t *testing.T, b *book, link *linked) error { defer link.mend(); return b.Audit(t.Context()) },
 		"writes":  func(_ *testing.T, b *book, link *linked) error { defer link.mend(); return put(b, "again", "mine", "") },
@@ -208,48 +210,57 @@ func TestCutOffForLong(t *testing.T) {
 			_ = take(b, "again", "one")
 			return nil
 		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			log := NewMemory()
-			link := &linked{Log: log}
-			var mu sync.Mutex
-			late := time.Duration(0)
-			clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Add(late) }
-			a, b := open(t, log, nil, Options{now: clock}, nil), open(t, link, nil, Options{now: clock}, nil)
-			for _, key := range []string{"gone", "again", "stays"} {
-				mustPut(t, a, key, "one", "two")
-			}
-			until(t, "the other knows", func() bool { return known(b, "stays") == "[one two]" })
-			link.cutOff()
-			for _, key := range []string{"gone", "again"} {
-				if err := a.At(key).Remove(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			mustPut(t, a, "again", "three")
-			until(t, "what was removed is gone from the log", func() bool { _, err := log.Read(t.Context(), 4); return errors.Is(err, ErrNotFound) })
-			mu.Lock()
-			late = time.Hour
-			mu.Unlock()
-			a.Bury(t.Context(), clock())
-			for seq := range uint64(4) {
-				if _, err := log.Read(t.Context(), seq+1); !errors.Is(err, ErrNotFound) {
-					t.Fatalf("%d is still there: %v", seq+1, err)
-				}
-			}
-			if err := first(t, b, link); err != nil {
+	}
+	for what, first := range ways {
+		cutOffForLong(t, what, time.Time.Add, what == "writes", first)
+		cutOffForLong(t, what+" after the machine has slept", sleep.For, what == "writes", first)
+	}
+}
+
+// cutOffForLong has one hub be away while another removes things. later is how
+// its clock goes meanwhile.
+func cutOffForLong(t *testing.T, what string, later func(time.Time, time.Duration) time.Time, writes bool, first func(t *testing.T, b *book, link *linked) error) {
+	t.Run(what, func(t *testing.T) {
+		log := NewMemory()
+		link := &linked{Log: log}
+		var mu sync.Mutex
+		late := time.Duration(0)
+		clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Add(late) }
+		theirs := func() time.Time { mu.Lock(); defer mu.Unlock(); return later(time.Now(), late) }
+		a, b := open(t, log, nil, Options{now: clock}, nil), open(t, link, nil, Options{now: theirs}, nil)
+		for _, key := range []string{"gone", "again", "stays"} {
+			mustPut(t, a, key, "one", "two")
+		}
+		until(t, "the other knows", func() bool { return known(b, "stays") == "[one two]" })
+		link.cutOff()
+		for _, key := range []string{"gone", "again"} {
+			if err := a.At(key).Remove(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			mustPut(t, a, "stays", "more")
-			want := map[string]string{"gone": "[]", "again": "[three]", "stays": "[more one two]"}
-			if what == "writes" {
-				want["again"] = "[mine three]"
+		}
+		mustPut(t, a, "again", "three")
+		until(t, "what was removed is gone from the log", func() bool { _, err := log.Read(t.Context(), 4); return errors.Is(err, ErrNotFound) })
+		mu.Lock()
+		late = time.Hour
+		mu.Unlock()
+		a.Bury(t.Context(), clock())
+		for seq := range uint64(4) {
+			if _, err := log.Read(t.Context(), seq+1); !errors.Is(err, ErrNotFound) {
+				t.Fatalf("%d is still there: %v", seq+1, err)
 			}
-			until(t, "the other knows what is", func() bool {
-				return known(b, "gone") == want["gone"] && known(b, "again") == want["again"] && known(b, "stays") == want["stays"]
-			})
+		}
+		if err := first(t, b, link); err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, a, "stays", "more")
+		want := map[string]string{"gone": "[]", "again": "[three]", "stays": "[more one two]"}
+		if writes {
+			want["again"] = "[mine three]"
+		}
+		until(t, "the other knows what is", func() bool {
+			return known(b, "gone") == want["gone"] && known(b, "again") == want["again"] && known(b, "stays") == want["stays"]
 		})
-	}
+	})
 }
 
 // A log that begins anew, as after its server has lost its disk, is noticed by

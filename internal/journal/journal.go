@@ -41,9 +41,8 @@ type Journal[S, E any] struct {
 
 	asking sync.Mutex // held while the log is asked what is new: see Current
 
-	mu     sync.RWMutex
-	all    map[string]*Entity[S, E]
-	listen []func(x *Entity[S, E], e *E, at Place)
+	mu  sync.RWMutex
+	all map[string]*Entity[S, E]
 }
 
 // Open reads what the log holds. Close ends it; the log stays open.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/stoahub/stoa/internal/elapsed"
 )
 
 // Who was cut off from the log for longer than a removal stays in it may have
@@ -80,7 +82,7 @@ func (j *Journal[S, E]) outOfTouch() bool {
 	}
 	j.touch.mu.Lock()
 	defer j.touch.mu.Unlock()
-	return j.o.now().Sub(j.touch.at) > j.o.TombLife/2
+	return elapsed.Between(j.touch.at, j.o.now()) > j.o.TombLife/2 // who sleeps misses them, too
 }
 
 // doubt has the journal look whether the log has begun anew.

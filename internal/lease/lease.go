@@ -9,16 +9,29 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/elapsed"
 	"github.com/stoahub/stoa/internal/store"
 )
 
+// Life is how long a hub that died keeps a lease. It is twice as long as a write
+// to a cluster may take: a holder that the store does not answer for as long as it
+// needs for another leader goes on.
+const Life = 30 * time.Second
+
 // Options say whose leases they are and how long they last.
 type Options struct {
-	Bucket string        // of the store
-	Hub    string        // the holder's name: no two processes may have the same
-	Life   time.Duration // how long a hub that died keeps a lease; 0: 10 s
+	Bucket string // of the store
+	// Hub is the holder's name. No two processes may have the same, also not the next
+	// one of the same hub: a copy of its data folder may run elsewhere.
+	Hub string
+	// Before is the name of a process that is known to have ended. Its leases are as
+	// good as free. Empty: none is.
+	Before string
+	Life   time.Duration // 0: the constant Life
 	Alone  bool          // no other hub can use the store
 	Logger *slog.Logger  // nil: discard
+
+	now func() time.Time // for tests; nil means time.Now
 }
 
 // Book holds the leases of one hub.
@@ -32,9 +45,12 @@ type Book struct {
 
 // Open opens the leases of a bucket. st may be nil.
 func Open(ctx context.Context, st *store.Store, o Options) (*Book, error) {
-	o.Life = cmp.Or(o.Life, 10*time.Second)
+	o.Life = cmp.Or(o.Life, Life)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.now == nil {
+		o.now = time.Now
 	}
 	b := &Book{o: o, held: map[string]bool{}}
 	if st == nil || o.Alone {
@@ -112,7 +128,7 @@ func (b *Book) unreserve(key string) {
 func (l *Lease) take(ctx context.Context) (holder string, err error) {
 	b := l.b
 	for {
-		l.good = time.Now()
+		l.good = b.o.now()
 		l.rev, err = b.bucket.Create(ctx, l.key, []byte(b.o.Hub), b.o.Life)
 		if err == nil {
 			return b.o.Hub, nil
@@ -127,14 +143,15 @@ func (l *Lease) take(ctx context.Context) (holder string, err error) {
 			continue // it ended just now
 		case look != nil:
 			return "", errors.Join(err, look)
+		case string(v.Data) == b.o.Before && b.o.Before != "":
 		case string(v.Data) != b.o.Hub:
 			return string(v.Data), nil
 		case !conflict: // the answer was lost, and it was stored
 			l.rev = v.Rev
 			return b.o.Hub, nil
 		}
-		// Nobody in this process holds it: it was asked for before, and no answer
-		// came. How long it lasts still is not known.
+		// Who held it has ended. Or nobody in this process holds it: it was asked for
+		// before, and no answer came. How long it lasts still is not known.
 		if err := b.bucket.Delete(ctx, l.key, v.Rev); err != nil && !isConflict(err) {
 			return "", err
 		}
@@ -146,34 +163,25 @@ func isConflict(err error) bool {
 	return ok
 }
 
-// Holder returns the name of the hub that holds the lease of a key, or "" if
-// none does.
-func (b *Book) Holder(ctx context.Context, key string) (string, error) {
-	if b.bucket == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.held[key] {
-			return b.o.Hub, nil
-		}
-		return "", nil
-	}
-	v, err := b.bucket.Get(ctx, key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return "", fmt.Errorf("look up who holds %s: %w", key, err)
-	}
-	return string(v.Data), nil
-}
-
 // Lost is closed when the lease may not be ours any more. The work must end at
 // once; Release is still to be called.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// age is how long ago what holds the lease was asked for. For the store time goes
+// on while this machine sleeps.
+func (l *Lease) age() time.Duration { return elapsed.Between(l.good, l.b.o.now()) }
+
+// longestLook bounds how long after a sleep it may take until the lease is known
+// to be lost.
+const longestLook = time.Second
 
 // keep renews the lease until it is given back or cannot be. It counts from when
 // a renewal was asked for, and gives up before the store does: when the next
 // holder begins, this one has ended.
 func (l *Lease) keep(ctx context.Context) {
 	defer close(l.done)
-	tick := time.NewTicker(l.b.o.Life / 4)
+	life := l.b.o.Life
+	tick := time.NewTicker(min(life/8, longestLook))
 	defer tick.Stop()
 	for {
 		select {
@@ -181,11 +189,14 @@ func (l *Lease) keep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		if l.age() < life/4 {
+			continue
+		}
 		err := l.renew(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil, !isConflict(err) && time.Since(l.good) < l.b.o.Life*3/4:
+		case err == nil, !isConflict(err) && l.age() < life*3/4:
 		default:
 			l.b.o.Logger.Warn("a lease is lost", "bucket", l.b.o.Bucket, "key", l.key, "err", err)
 			close(l.lost)
@@ -197,10 +208,10 @@ func (l *Lease) keep(ctx context.Context) {
 // renew asks the store for more time. It is a *store.Conflict if the lease is
 // not ours any more.
 func (l *Lease) renew(ctx context.Context) error {
-	ctx, cancel := context.WithDeadline(ctx, l.good.Add(l.b.o.Life*7/8))
+	ctx, cancel := context.WithTimeout(ctx, l.b.o.Life*7/8-l.age())
 	defer cancel()
 	for {
-		asked := time.Now()
+		asked := l.b.o.now()
 		rev, err := l.b.bucket.Update(ctx, l.key, []byte(l.b.o.Hub), l.rev, l.b.o.Life)
 		if err == nil {
 			l.rev, l.good = rev, asked

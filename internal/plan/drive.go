@@ -36,7 +36,7 @@ func (r *Run) launch() {
 func (r *Run) drive(ctx context.Context) {
 	for r.guarded(ctx) {
 		select {
-		case <-time.After(r.of.o.Lease / 8):
+		case <-time.After(r.of.patience / 8):
 		case <-ctx.Done():
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // calling. It returns nil if there is nothing to drive by then.
 func (r *Run) lease(ctx context.Context) (*lease.Lease, error) {
 	if r.foreign() { // its own hub is the first to have it
-		if err := r.idle(ctx, r.of.o.Lease); err != nil {
+		if err := r.idle(ctx, r.of.patience); err != nil {
 			return nil, err
 		}
 	}
@@ -33,7 +33,7 @@ func (r *Run) lease(ctx context.Context) (*lease.Lease, error) {
 		if err != nil && ctx.Err() == nil {
 			r.of.o.Logger.Warn("take a run", "run", r.id, "err", err)
 		}
-		if err := r.idle(ctx, r.of.o.Lease/4); err != nil {
+		if err := r.idle(ctx, r.of.patience/4); err != nil {
 			return nil, err
 		}
 	}

@@ -38,7 +38,9 @@ type RunsOptions struct {
 	Events    *event.Bus    // nil: none
 	Tracer    *obs.Tracer   // nil: none
 	Logger    *slog.Logger  // nil: discard
-	Lease     time.Duration // how long a hub that died keeps its runs; 0: 10 s
+	Hub       string        // the name of this process among all on the same store; empty for a random one
+	Before    string        // see lease.Options
+	Lease     time.Duration // how long a hub that died keeps its runs; 0: lease.Life
 	Alone     bool          // no other hub can use the store, so that one that died keeps nothing
 	Max       int           // runs that are kept of one Session; 0: 1,000
 	// Keep is how long a run that is over is kept whose Session holds nothing,
@@ -49,6 +51,11 @@ type RunsOptions struct {
 	ArgBytes func() int
 }
 
+// mostPatience bounds how long a run that another hub began is left to it, and,
+// as a quarter of it, how often it is seen whether that hub has let go. A hub that
+// stops lets go at once; only one that died keeps its lease for long.
+const mostPatience = 10 * time.Second
+
 // Runs are the runs of a hub.
 type Runs struct {
 	o       RunsOptions
@@ -57,6 +64,8 @@ type Runs struct {
 	journal *journal.Journal[*State, Event]
 	leases  *lease.Book
 	name    string // of this hub, in leases
+
+	patience time.Duration // see mostPatience
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -91,15 +100,15 @@ type Summary struct {
 // Open reads the runs that st holds; nil means that none are kept. Nothing is
 // driven before Resume.
 func Open(ctx context.Context, st *store.Store, o RunsOptions) (*Runs, error) {
-	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.Lease, o.Hub = cmp.Or(o.Lease, lease.Life), cmp.Or(o.Hub, rand.Text())
 	o.Max = cmp.Or(o.Max, 1000)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Alone = o.Alone || st == nil
-	r := &Runs{o: o, name: rand.Text(), all: map[string]*Run{}, keys: map[string]*Run{}, starting: map[string]chan struct{}{}}
+	r := &Runs{o: o, name: o.Hub, patience: min(o.Lease, mostPatience), all: map[string]*Run{}, keys: map[string]*Run{}, starting: map[string]chan struct{}{}}
 	var err error
-	if r.leases, err = lease.Open(ctx, st, lease.Options{Bucket: "planlease", Hub: r.name, Life: o.Lease, Alone: o.Alone, Logger: o.Logger}); err != nil {
+	if r.leases, err = lease.Open(ctx, st, lease.Options{Bucket: "planlease", Hub: r.name, Before: o.Before, Life: o.Lease, Alone: o.Alone, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
 	if err := r.openJournal(ctx, st); err != nil {

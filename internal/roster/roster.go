@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoahub/stoa/internal/elapsed"
 	"github.com/stoahub/stoa/internal/store"
 )
 
@@ -62,7 +63,7 @@ func Fingerprint(part any) string {
 type Options struct {
 	Life    time.Duration // how long a hub that died is listed; 0 means 15 s
 	Logger  *slog.Logger  // nil discards
-	Changed func()        // called when another hub came, went or changed; must not block. Optional.
+	Changed func()        // called when another hub or a Twin came, went or changed; must not block. Optional.
 }
 
 // Roster is the list, as one of the hubs keeps it.
@@ -75,6 +76,8 @@ type Roster struct {
 
 	mu     sync.Mutex
 	self   Hub
+	first  uint64           // the revision of what this hub wrote first; 0: nothing yet
+	twin   heard            // another process that says to be this hub
 	others map[string]heard // by key
 }
 
@@ -157,12 +160,20 @@ func (r *Roster) Others() []Hub {
 	r.mu.Unlock()
 	var out []Hub
 	for _, h := range all {
-		if time.Since(h.at) < 2*r.o.Life {
+		if elapsed.Since(h.at) < 2*r.o.Life {
 			out = append(out, h.Hub)
 		}
 	}
 	slices.SortFunc(out, func(a, b Hub) int { return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.ID, b.ID)) })
 	return out
+}
+
+// Twin is another process that runs and says to be this hub, as one over a copy of
+// its data folder does.
+func (r *Roster) Twin() (Hub, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.twin.Hub, !r.twin.at.IsZero() && elapsed.Since(r.twin.at) < 2*r.o.Life
 }
 
 func (r *Roster) write(ctx context.Context) error {
@@ -171,8 +182,14 @@ func (r *Roster) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.bucket.Put(ctx, key(self.ID), raw, r.o.Life)
-	return err
+	rev, err := r.bucket.Put(ctx, key(self.ID), raw, r.o.Life)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.first = cmp.Or(r.first, rev)
+	return nil
 }
 
 // keep writes this hub down again before it is taken for dead.
@@ -214,17 +231,23 @@ func (r *Roster) watch(ctx context.Context) {
 
 // hear takes in what a hub wrote.
 func (r *Roster) hear(v store.Value) {
-	r.mu.Lock()
-	own := v.Key == key(r.self.ID)
-	r.mu.Unlock()
-	if own {
-		return
-	}
 	var h Hub
 	if !v.Deleted && json.Unmarshal(v.Data, &h) != nil {
 		return // a release that says it differently; it is not known what
 	}
 	r.mu.Lock()
+	if v.Key == key(r.self.ID) {
+		twin := !v.Deleted && r.first != 0 && v.Rev > r.first && !h.isProcess(&r.self)
+		changed := twin && !h.isProcess(&r.twin.Hub)
+		if twin {
+			r.twin = heard{h, time.Now()}
+		}
+		r.mu.Unlock()
+		if changed {
+			r.o.Changed()
+		}
+		return
+	}
 	was, known := r.others[v.Key]
 	if v.Deleted {
 		delete(r.others, v.Key)
@@ -235,6 +258,11 @@ func (r *Roster) hear(v store.Value) {
 	if v.Deleted && known || !v.Deleted && (!known || !same(&was.Hub, &h)) {
 		r.o.Changed()
 	}
+}
+
+// isProcess reports whether two that have one id are the same process.
+func (h *Hub) isProcess(other *Hub) bool {
+	return h.Host == other.Host && h.Pid == other.Pid && h.Started.Equal(other.Started)
 }
 
 func same(a, b *Hub) bool {

@@ -73,6 +73,37 @@ func TestHubsKnowEachOther(t *testing.T) {
 	c.Close()
 }
 
+// Two that have the same id, as where a data folder was copied, learn of each
+// other; a hub that is started again takes what it left for no other.
+func TestTwin(t *testing.T) {
+	s := storetest.StartServer(t)
+	connect := func() *store.Store { return storetest.Open(t, store.Options{URL: s.URL}) }
+	began := time.Now()
+	dead := connect()
+	before := open(t, dead, Hub{ID: "a", Pid: 1, Started: began}, Options{})
+	watcher := open(t, connect(), Hub{ID: "watcher"}, Options{})
+	defer watcher.Close()
+	await.Until(t, "it is known", func() bool { return slices.Equal(ids(watcher.Others()), []string{"a"}) })
+	if err := dead.Close(); err != nil { // as if it were killed
+		t.Fatal(err)
+	}
+	before.Close()
+	a := open(t, connect(), Hub{ID: "a", Pid: 2, Started: began.Add(time.Minute)}, Options{})
+	defer a.Close()
+	await.Until(t, "it is known again", func() bool {
+		others := watcher.Others()
+		return len(others) == 1 && others[0].Pid == 2
+	})
+	if twin, ok := a.Twin(); ok {
+		t.Errorf("what it was before is taken for %+v", twin)
+	}
+	copied := open(t, connect(), Hub{ID: "a", Host: "other", Pid: 2, Started: began.Add(time.Hour)}, Options{Life: time.Second})
+	defer copied.Close()
+	await.Until(t, "the first learns of the other", func() bool { twin, ok := a.Twin(); return ok && twin.Host == "other" })
+	a.Set(func(h *Hub) { h.Version = "2" })
+	await.Until(t, "the other learns of the first", func() bool { twin, ok := copied.Twin(); return ok && twin.Version == "2" })
+}
+
 func TestFingerprint(t *testing.T) {
 	one := Fingerprint(map[string]any{"a": 1, "b": []string{"x"}})
 	if two := Fingerprint(map[string]any{"b": []string{"x"}, "a": 1}); one != two {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,7 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,17 +59,8 @@ func (b *Blobs) subject(owner, hash string) (string, error) {
 // Put stores a value for an owner and returns its hash. If the owner has it
 // already, nothing is written.
 func (b *Blobs) Put(ctx context.Context, owner string, data []byte) (hash string, err error) {
-	return b.PutFrom(ctx, owner, bytes.NewReader(data))
-}
-
-// PutFrom is Put for what need not be in memory. It reads twice.
-func (b *Blobs) PutFrom(ctx context.Context, owner string, r io.ReadSeeker) (hash string, err error) {
-	h := sha256.New()
-	size, err := io.Copy(h, r)
-	if err != nil {
-		return "", fmt.Errorf("read what is to be a blob of %s: %w", owner, err)
-	}
-	hash = hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(data)
+	hash = hex.EncodeToString(sum[:])
 	subject, err := b.subject(owner, hash)
 	if err != nil {
 		return "", err
@@ -80,7 +70,7 @@ func (b *Blobs) PutFrom(ctx context.Context, owner string, r io.ReadSeeker) (has
 		if err != nil {
 			return "", err
 		}
-		if err = b.write(ctx, subject, r, size); err == nil {
+		if err = b.write(ctx, subject, data); err == nil {
 			done()
 			return hash, nil
 		}
@@ -131,20 +121,13 @@ const (
 	partsHere   = "1"
 )
 
-func (b *Blobs) write(ctx context.Context, subject string, r io.ReadSeeker, size int64) error {
+func (b *Blobs) write(ctx context.Context, subject string, data []byte) error {
 	there, last, err := b.look(ctx, subject)
 	if there != nil || err != nil {
 		return err
 	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	header := nats.Header{headerBlob: {strconv.FormatInt(size, 10)}}
-	if size <= chunkSize {
-		data := make([]byte, size)
-		if _, err := io.ReadFull(r, data); err != nil {
-			return err
-		}
+	header := nats.Header{headerBlob: {strconv.Itoa(len(data))}}
+	if len(data) <= chunkSize {
 		_, err := b.append(ctx, subject, data, last, header)
 		return err
 	}
@@ -153,7 +136,7 @@ func (b *Blobs) write(ctx context.Context, subject string, r io.ReadSeeker, size
 	}
 	own := strings.ToLower(rand.Text())
 	at := subject + "." + own
-	seqs, err := b.chunks(ctx, at, r, size)
+	seqs, err := b.chunks(ctx, at, data)
 	if err != nil {
 		b.forget(ctx, at)
 		return err
@@ -174,15 +157,10 @@ func (b *Blobs) write(ctx context.Context, subject string, r io.ReadSeeker, size
 }
 
 // chunks writes the chunks of a blob and returns the list of their sequences.
-func (b *Blobs) chunks(ctx context.Context, at string, r io.Reader, size int64) (seqs []byte, err error) {
+func (b *Blobs) chunks(ctx context.Context, at string, data []byte) (seqs []byte, err error) {
 	var last uint64
-	buf := make([]byte, chunkSize)
-	for left := size; left > 0; left -= int64(len(buf)) {
-		buf = buf[:min(left, chunkSize)]
-		if _, err := io.ReadFull(r, buf); err != nil {
-			return nil, err
-		}
-		seq, err := b.append(ctx, at, buf, last, nats.Header{headerBlob: {part}})
+	for chunk := range slices.Chunk(data, chunkSize) {
+		seq, err := b.append(ctx, at, chunk, last, nats.Header{headerBlob: {part}})
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +202,7 @@ func (b *Blobs) forget(ctx context.Context, at string) {
 
 // append writes the next message of a blob, if it is still ours.
 func (b *Blobs) append(ctx context.Context, subject string, data []byte, expect uint64, header nats.Header) (uint64, error) {
-	return b.l.expecting(ctx, &nats.Msg{Subject: subject, Data: data, Header: header}, subject, expect)
+	return b.l.expecting(ctx, &nats.Msg{Subject: subject, Data: data, Header: header}, expect)
 }
 
 // whole is a blob that is there.
@@ -295,7 +273,7 @@ func (b *Blobs) Get(ctx context.Context, owner, hash string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := b.read(ctx, subject, w, 0, w.size)
+	data, err := b.read(ctx, subject, w)
 	if err != nil {
 		return nil, err
 	}
@@ -305,60 +283,28 @@ func (b *Blobs) Get(ctx context.Context, owner, hash string) ([]byte, error) {
 	return data, nil
 }
 
-// Range returns up to n bytes of a blob from an offset on; fewer at its end.
-func (b *Blobs) Range(ctx context.Context, owner, hash string, off, n int64) ([]byte, error) {
-	subject, err := b.subject(owner, hash)
-	if err != nil {
-		return nil, err
-	}
-	if off < 0 || n < 0 {
-		return nil, fmt.Errorf("read blob %s: %d bytes from %d is no range", subject, n, off)
-	}
-	w, err := b.complete(ctx, subject)
-	if err != nil {
-		return nil, err
-	}
-	off = min(off, w.size)
-	return b.read(ctx, subject, w, off, min(n, w.size-off))
-}
-
-func (b *Blobs) read(ctx context.Context, subject string, w *whole, off, n int64) ([]byte, error) {
+func (b *Blobs) read(ctx context.Context, subject string, w *whole) ([]byte, error) {
 	if w.parts == nil {
 		if int64(len(w.data)) != w.size {
 			return nil, fmt.Errorf("read blob %s: %w", subject, ErrLost)
 		}
-		return w.data[off : off+n], nil
+		return w.data, nil
 	}
-	out := make([]byte, 0, n)
-	for i := off / chunkSize; int64(len(out)) < n; i++ {
-		if i >= int64(len(w.parts)) {
-			return nil, fmt.Errorf("read blob %s: %w: it has %d chunks", subject, ErrLost, len(w.parts))
-		}
-		e, err := b.l.Read(ctx, w.parts[i])
+	if want := (w.size + chunkSize - 1) / chunkSize; int64(len(w.parts)) != want {
+		return nil, fmt.Errorf("read blob %s: %w: it has %d chunks", subject, ErrLost, len(w.parts))
+	}
+	out := make([]byte, 0, w.size)
+	for i, seq := range w.parts {
+		e, err := b.l.Read(ctx, seq)
 		if err != nil {
 			return nil, fmt.Errorf("read blob %s: chunk %d: %w", subject, i, err)
 		}
-		want := min(chunkSize, w.size-i*chunkSize)
-		if e.Subject != w.at || int64(len(e.Data)) != want {
+		if want := min(chunkSize, w.size-int64(len(out))); e.Subject != w.at || int64(len(e.Data)) != want {
 			return nil, fmt.Errorf("read blob %s: %w: chunk %d is not its own", subject, ErrLost, i)
 		}
-		from := max(0, off-i*chunkSize)
-		out = append(out, e.Data[from:min(want, from+n-int64(len(out)))]...)
+		out = append(out, e.Data...)
 	}
 	return out, nil
-}
-
-// Size is that of a blob.
-func (b *Blobs) Size(ctx context.Context, owner, hash string) (int64, error) {
-	subject, err := b.subject(owner, hash)
-	if err != nil {
-		return 0, err
-	}
-	w, err := b.complete(ctx, subject)
-	if err != nil {
-		return 0, err
-	}
-	return w.size, nil
 }
 
 // Delete removes one blob of an owner, also one that cannot be read any more.

@@ -41,10 +41,7 @@ type Value struct {
 
 // Bucket holds the latest value of keys. Keys are parts of letters, digits,
 // - _ and =, with dots between them.
-type Bucket struct {
-	l   *Log
-	ttl time.Duration
-}
+type Bucket struct{ l *Log }
 
 // Bucket opens a bucket, making it if it is not there.
 func (s *Store) Bucket(ctx context.Context, o BucketOptions) (*Bucket, error) {
@@ -67,7 +64,7 @@ func (s *Store) Bucket(ctx context.Context, o BucketOptions) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bucket{l: &Log{s: s, name: name}, ttl: o.TTL}
+	b := &Bucket{&Log{s: s, name: name}}
 	if err := b.tidy(ctx); err != nil {
 		return nil, err
 	}
@@ -139,28 +136,13 @@ const (
 
 func (b *Bucket) value(e Entry, header nats.Header) Value {
 	v := Value{Key: strings.TrimPrefix(e.Subject, b.l.name+"."), Rev: e.Seq, Time: e.Time, Data: e.Data}
+	// Whether a value is over is for the engine to say, which removes it then: the
+	// clock here may be ahead of the one that counts.
 	v.Deleted = header.Get(headerOperation) != "" || header.Get(headerMarker) != ""
-	// The engine removes what is over within seconds; until then it is over all the same.
-	if d := life(header); d > 0 && time.Since(e.Time) >= d {
-		v.Deleted = true
-	}
-	if b.ttl > 0 && time.Since(e.Time) >= b.ttl {
-		v.Deleted = true
-	}
 	if v.Deleted {
 		v.Data = nil
 	}
 	return v
-}
-
-// life is how long a value was to live; 0 means for ever.
-func life(h nats.Header) time.Duration {
-	text := h.Get(headerTTL)
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil { // as the engine writes it
-		return time.Duration(seconds) * time.Second
-	}
-	d, _ := time.ParseDuration(text) // what has none has no such header
-	return d
 }
 
 // A value that replaces another, or notes that there is none any more, has the
@@ -227,7 +209,7 @@ func (b *Bucket) publish(ctx context.Context, m *nats.Msg, key string, expect *u
 	if expect == nil {
 		return b.l.publish(ctx, m)
 	}
-	rev, err := b.l.expecting(ctx, m, m.Subject, *expect)
+	rev, err := b.l.expecting(ctx, m, *expect)
 	if c, ok := errors.AsType[*Conflict](err); ok {
 		c.Subject = key
 	}

@@ -89,12 +89,10 @@ func roleChurn() {
 			must(0, l.Delete(ctx, seq))
 		case 5:
 			must(0, b.Delete(ctx, "k1", 0))
-		case 6:
-			must(l.Batch(ctx, []store.Put{{Subject: "evt.x"}, {Subject: "evt.y"}}))
 		case 7:
 			must(0, l.Purge(ctx, "evt.2"))
 		case 9:
-			must(0, l.PurgeKeep(ctx, "", uint64(i%20)))
+			must(0, l.PurgeBefore(ctx, "", seq-min(seq, uint64(i%20))+1))
 		}
 		fmt.Println(i)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -21,6 +22,7 @@ type engine struct {
 	nc   *nats.Conn
 	js   jetstream.JetStream
 	once sync.Once
+	lost atomic.Int64 // unix nanoseconds of when the connection was lost last
 }
 
 // memoryBound is the engine's bound for streams in memory, of which it has
@@ -58,17 +60,20 @@ func startEngine(ctx context.Context, f *folder, o Options, h *health) (*engine,
 		stop()
 		return nil, fmt.Errorf("connect to the engine in %s: %w", f.dir, err)
 	}
-	return newEngine(srv, nc)
+	e := &engine{}
+	return e, e.use(srv, nc)
 }
 
 // dialEngine connects to an engine elsewhere.
 func dialEngine(ctx context.Context, o Options, h *health) (*engine, error) {
+	e := &engine{}
 	opts := []nats.Option{
 		nats.Name("stoa"), nats.Timeout(o.Timeout), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.PingInterval(10 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			if !nc.IsClosed() {
+				e.lost.Store(time.Now().UnixNano())
 				h.set(unable("the connection to "+o.where()+" is lost", err), false)
 			}
 		}),
@@ -86,8 +91,7 @@ func dialEngine(ctx context.Context, o Options, h *health) (*engine, error) {
 	if err != nil {
 		return nil, unable("cannot connect to "+o.where(), err)
 	}
-	e, err := newEngine(nil, nc)
-	if err != nil {
+	if err := e.use(nil, nc); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
@@ -138,14 +142,20 @@ func (o *Options) where() string {
 	return strings.Join(hosts, ",")
 }
 
-func newEngine(srv *server.Server, nc *nats.Conn) (*engine, error) {
-	e := &engine{srv: srv, nc: nc}
-	var err error
+// use makes the engine one that is reached over a connection.
+func (e *engine) use(srv *server.Server, nc *nats.Conn) (err error) {
+	e.srv, e.nc = srv, nc
 	if e.js, err = jetstream.New(nc); err != nil {
 		e.close()
-		return nil, fmt.Errorf("use JetStream: %w", err)
+		return fmt.Errorf("use JetStream: %w", err)
 	}
-	return e, nil
+	return nil
+}
+
+// reconnecting reports whether the connection was lost just now: where one of
+// several servers died another is found in a moment.
+func (e *engine) reconnecting() bool {
+	return time.Since(time.Unix(0, e.lost.Load())) < patience
 }
 
 // close ends the client before the server: a client that outlives its server

@@ -89,9 +89,14 @@ func (s *Store) failed(outer context.Context, op string, err error, sent bool) e
 	state := s.State()
 	switch {
 	case refused && api.transient():
+		if sent { // before
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
 		f := unable(op+": the engine refused", err)
 		s.doubt(f)
 		return f
+	case refused && sent && api.ErrCode == codeDuplicateUnderWay:
+		return fmt.Errorf("%s: %w: %w", op, ErrUncertain, err)
 	case refused:
 		return fmt.Errorf("%s: %w", op, err)
 	case s.ctx.Err() != nil:
@@ -102,6 +107,9 @@ func (s *Store) failed(outer context.Context, op string, err error, sent bool) e
 		}
 		return fmt.Errorf("%s: %w", op, context.Cause(outer))
 	case unsent(err):
+		if sent { // before
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
 		f := unable(op+": the engine is not there", err)
 		s.doubt(f)
 		return f

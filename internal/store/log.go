@@ -36,7 +36,6 @@ type Log struct {
 	s     *Store
 	name  string
 	takes []string // nil where the caller cannot choose the subject
-	async bool
 }
 
 // Log opens a log, making it if it is not there.
@@ -52,11 +51,9 @@ func (s *Store) Log(ctx context.Context, o LogOptions) (*Log, error) {
 		MaxBytes: orNone(o.MaxBytes), MaxAge: o.MaxAge, MaxMsgsPerSubject: orNone(o.PerSubject), MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1,
 		Replicas: s.o.Replicas, AllowDirect: true,
 	}
-	l := &Log{s: s, name: o.Name, takes: slices.Clone(o.Subjects), async: o.Async && s.o.Replicas == 1}
-	if l.async {
+	l := &Log{s: s, name: o.Name, takes: slices.Clone(o.Subjects)}
+	if o.Async && s.o.Replicas == 1 {
 		cfg.PersistMode = jetstream.AsyncPersistMode
-	} else {
-		cfg.AllowAtomicPublish = true
 	}
 	if s.folder == nil {
 		cfg.Duplicates = rememberIDs
@@ -134,38 +131,27 @@ func (s *Store) findOnce(ctx context.Context, name string) (jetstream.Stream, er
 func same(have, want jetstream.StreamConfig) bool {
 	return slices.Equal(have.Subjects, want.Subjects) && have.MaxBytes == want.MaxBytes && have.MaxAge == want.MaxAge &&
 		have.MaxMsgsPerSubject == want.MaxMsgsPerSubject && have.PersistMode == want.PersistMode && have.Replicas == want.Replicas &&
-		have.AllowAtomicPublish == want.AllowAtomicPublish && have.Retention == want.Retention && have.AllowDirect == want.AllowDirect
+		have.Retention == want.Retention && have.AllowDirect == want.AllowDirect
 }
 
 // Name is the log's.
 func (l *Log) Name() string { return l.name }
 
 const (
-	headerExpect       = "Nats-Expected-Last-Subject-Sequence"
-	headerExpectFilter = "Nats-Expected-Last-Subject-Sequence-Subject"
-	headerID           = "Nats-Msg-Id"
-	headerBatch        = "Nats-Batch-Id"
+	headerExpect = "Nats-Expected-Last-Subject-Sequence"
+	headerID     = "Nats-Msg-Id"
 )
 
 // Append appends an entry if the last sequence of its subject is expect, 0
 // meaning that there is none. Else it returns a *Conflict.
 func (l *Log) Append(ctx context.Context, subject string, data []byte, expect uint64) (uint64, error) {
-	return l.AppendOn(ctx, subject, subject, data, expect)
-}
-
-// AppendOn is Append with the last sequence of all subjects that match filter,
-// such as those of one aggregate. The filter must match the subject itself.
-func (l *Log) AppendOn(ctx context.Context, filter, subject string, data []byte, expect uint64) (uint64, error) {
 	m := nats.NewMsg(subject)
 	m.Data = data
-	if filter != subject {
-		m.Header.Set(headerExpectFilter, filter)
-	}
-	return l.expecting(ctx, m, filter, expect)
+	return l.expecting(ctx, m, expect)
 }
 
-// expecting appends a message if the last sequence of filter is expect.
-func (l *Log) expecting(ctx context.Context, m *nats.Msg, filter string, expect uint64) (uint64, error) {
+// expecting appends a message if the last sequence of its subject is expect.
+func (l *Log) expecting(ctx context.Context, m *nats.Msg, expect uint64) (uint64, error) {
 	m.Header.Set(headerExpect, strconv.FormatUint(expect, 10))
 	deadline := time.Now().Add(l.s.o.Timeout)
 	unsure := false
@@ -175,7 +161,7 @@ func (l *Log) expecting(ctx context.Context, m *nats.Msg, filter string, expect 
 		if !ok || !api.conflict() {
 			return seq, err
 		}
-		c, err := l.conflict(ctx, filter, expect, api)
+		c, err := l.conflict(ctx, m.Subject, expect, api)
 		if err != nil {
 			return 0, err
 		}
@@ -253,7 +239,7 @@ func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 	ctx, cancel := s.writing(outer)
 	defer cancel()
 	op := "append to " + m.Subject
-	resend := s.folder == nil && m.Header.Get(headerBatch) == ""
+	resend := s.folder == nil
 	if resend && m.Header.Get(headerID) == "" {
 		if m.Header == nil {
 			m.Header = nats.Header{}
@@ -267,7 +253,7 @@ func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 		}
 		b, err := s.attempt(ctx, m, resend)
 		if err == nil {
-			ack, err := s.acknowledged(outer, op, b)
+			ack, err := s.acknowledged(outer, op, b, sent)
 			if api, ok := errors.AsType[*apiError](err); ok && api.ErrCode == codeDuplicateUnderWay && wait(ctx, s.ctx, 10*time.Millisecond) == nil {
 				continue
 			}
@@ -307,7 +293,7 @@ func silent(err error) bool {
 // again waits before a request is repeated that nobody took; it says no where
 // waiting does not help.
 func (s *Store) again(ctx context.Context, err error) bool {
-	if s.folder != nil || !errors.Is(err, nats.ErrNoResponders) {
+	if s.folder != nil || !errors.Is(err, nats.ErrNoResponders) && !(errors.Is(err, nats.ErrReconnectBufExceeded) && s.engine.Load().reconnecting()) {
 		return false
 	}
 	t := time.NewTimer(50 * time.Millisecond)
@@ -331,13 +317,13 @@ func (s *Store) busy(ctx context.Context, err error) bool {
 	return refused && s.folder == nil && wait(ctx, s.ctx, 50*time.Millisecond) == nil
 }
 
-func (s *Store) acknowledged(outer context.Context, op string, b []byte) (*pubAck, error) {
+func (s *Store) acknowledged(outer context.Context, op string, b []byte, sent bool) (*pubAck, error) {
 	var ack pubAck
 	if err := json.Unmarshal(b, &ack); err != nil {
 		return nil, fmt.Errorf("%s: %w: the answer is no acknowledgement: %w", op, ErrUncertain, err)
 	}
 	if ack.Error != nil {
-		return nil, s.failed(outer, op, ack.Error, false)
+		return nil, s.failed(outer, op, ack.Error, sent)
 	}
 	if s.State() != nil {
 		s.health.look()
@@ -347,17 +333,17 @@ func (s *Store) acknowledged(outer context.Context, op string, b []byte) (*pubAc
 
 // conflict finds out what the last sequence is, which the engine does not
 // always say.
-func (l *Log) conflict(ctx context.Context, filter string, expect uint64, api *apiError) (*Conflict, error) {
-	c := &Conflict{Subject: filter, Expected: expect}
+func (l *Log) conflict(ctx context.Context, subject string, expect uint64, api *apiError) (*Conflict, error) {
+	c := &Conflict{Subject: subject, Expected: expect}
 	if _, n, ok := strings.Cut(api.Description, ": "); ok && api.ErrCode == codeWrongSequence {
 		if last, err := strconv.ParseUint(n, 10, 64); err == nil {
 			c.Last = last
 			return c, nil
 		}
 	}
-	e, err := l.Last(ctx, filter)
+	e, err := l.Last(ctx, subject)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("append to %s: the last sequence is not %d; what it is cannot be read: %w", filter, expect, err)
+		return nil, fmt.Errorf("append to %s: the last sequence is not %d; what it is cannot be read: %w", subject, expect, err)
 	}
 	c.Last = e.Seq
 	return c, nil

@@ -31,7 +31,7 @@ func TestAppendAndRead(t *testing.T) {
 		if err != nil || two != 2 {
 			t.Fatal(two, err)
 		}
-		three, err := l.AppendOn(ctx, "evt.a.>", "evt.a.y", []byte{0, 255, '\n'}, one)
+		three, err := l.Append(ctx, "evt.a.y", []byte{0, 255, '\n'}, 0)
 		if err != nil || three != 3 {
 			t.Fatal(three, err)
 		}
@@ -66,15 +66,12 @@ func TestConflict(t *testing.T) {
 			}
 		}
 		for _, tc := range []struct {
-			filter, subject string
-			expect, last    uint64
-		}{
-			{"evt.a", "evt.a", 0, 3}, {"evt.a", "evt.a", 2, 3}, {"evt.a", "evt.a", 9, 3},
-			{"evt.b", "evt.b", 1, 0}, {"evt.>", "evt.b", 2, 3},
-		} {
-			_, err := l.AppendOn(ctx, tc.filter, tc.subject, nil, tc.expect)
+			subject      string
+			expect, last uint64
+		}{{"evt.a", 0, 3}, {"evt.a", 2, 3}, {"evt.a", 9, 3}, {"evt.b", 1, 0}} {
+			_, err := l.Append(ctx, tc.subject, nil, tc.expect)
 			c, ok := errors.AsType[*store.Conflict](err)
-			if want := (store.Conflict{Subject: tc.filter, Expected: tc.expect, Last: tc.last}); !ok || *c != want {
+			if want := (store.Conflict{Subject: tc.subject, Expected: tc.expect, Last: tc.last}); !ok || *c != want {
 				t.Errorf("%+v: %v", tc, err)
 			}
 		}
@@ -319,7 +316,7 @@ func TestPurge(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := l.PurgeKeep(ctx, "evt.a.x", 2); err != nil {
+		if err := l.PurgeBefore(ctx, "evt.a.x", 57); err != nil {
 			t.Fatal(err)
 		}
 		if seqs, _ := entries(t, l, "evt.a.>", 0); !cmp.Equal(seqs, []uint64{57, 59}) {
@@ -370,28 +367,6 @@ func TestBounds(t *testing.T) {
 		}
 		if _, err := l.AppendAny(ctx, "other", nil); err == nil {
 			t.Error("a subject that is not the log's was taken")
-		}
-	})
-}
-
-func TestBatch(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx := ctxFor(t, 60*time.Second)
-		l := evt(t, s)
-		none, one := uint64(0), uint64(1)
-		last, err := l.Batch(ctx, []store.Put{{Subject: "evt.a", Data: []byte("a"), Expect: &none}, {Subject: "evt.b", Data: []byte("b")}, {Subject: "evt.a", Data: []byte("c")}})
-		if err != nil || last != 3 {
-			t.Fatal(last, err)
-		}
-		_, err = l.Batch(ctx, []store.Put{{Subject: "evt.c", Data: []byte("d")}, {Subject: "evt.a", Data: []byte("e"), Expect: &one}})
-		if c, ok := errors.AsType[*store.Conflict](err); !ok || c.Last != 3 || c.Subject != "evt.a" {
-			t.Errorf("%v", err)
-		}
-		if last, err = l.Batch(ctx, []store.Put{{Subject: "evt.c", Data: []byte("f"), Expect: &none}}); err != nil || last != 4 {
-			t.Error(last, err)
-		}
-		if _, data := entries(t, l, "", 0); !cmp.Equal(data, []string{"a", "b", "c", "f"}) {
-			t.Error(data)
 		}
 	})
 }

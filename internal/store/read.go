@@ -142,11 +142,6 @@ func (l *Log) Purge(ctx context.Context, filter string) error {
 	return l.purge(ctx, purgeRequest{Filter: filter})
 }
 
-// PurgeKeep removes the oldest entries that match filter and keeps the newest.
-func (l *Log) PurgeKeep(ctx context.Context, filter string, keep uint64) error {
-	return l.purge(ctx, purgeRequest{Filter: filter, Keep: keep})
-}
-
 // PurgeBefore removes the entries that match filter and come before seq.
 func (l *Log) PurgeBefore(ctx context.Context, filter string, seq uint64) error {
 	return l.purge(ctx, purgeRequest{Filter: filter, Seq: seq})
@@ -155,7 +150,6 @@ func (l *Log) PurgeBefore(ctx context.Context, filter string, seq uint64) error 
 type purgeRequest struct {
 	Filter string `json:"filter,omitempty"`
 	Seq    uint64 `json:"seq,omitempty"`
-	Keep   uint64 `json:"keep,omitempty"`
 }
 
 func (l *Log) purge(ctx context.Context, r purgeRequest) error {

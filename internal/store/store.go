@@ -39,7 +39,6 @@ type Store struct {
 
 	engine  atomic.Pointer[engine]
 	streams sync.Map        // names of the engine's streams that are in use
-	batches chan struct{}   // one place for each batch that may be under way; the engine bounds them too
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
@@ -66,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if (o.URL == "") == (o.Dir == "") {
 		return nil, errors.New("open the store: give either a folder or a URL")
 	}
-	s := &Store{o: o, log: o.Logger, health: newHealth(o.OnState), batches: make(chan struct{}, 16)}
+	s := &Store{o: o, log: o.Logger, health: newHealth(o.OnState)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var err error
 	if o.URL == "" {
@@ -134,6 +133,9 @@ func (s *Store) Close() error {
 
 // State is nil, or why writes cannot be acknowledged now.
 func (s *Store) State() error { return s.health.get() }
+
+// Timeout bounds one operation.
+func (s *Store) Timeout() time.Duration { return s.o.Timeout }
 
 // Alone reports whether nobody else can write the store while it is open.
 func (s *Store) Alone() bool { return s.folder != nil }

@@ -1,6 +1,6 @@
 // Package proxy owns the wire between a hub and its store: a TCP proxy whose
 // connections a test can end, refuse, delay, hold up or make lose what goes
-// through them, in each direction by itself.
+// through them, in each direction by itself, and the difference of their clocks.
 //
 // What is held up comes later, as on a slow network. After something was lost a
 // connection is of no use any more: Restore ends it, and new ones pass all.
@@ -8,6 +8,7 @@ package proxy
 
 import (
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,8 @@ type Proxy struct {
 	up      Mode // of what the hub says
 	down    Mode // of what the store says
 	delay   time.Duration
-	refuse  bool // new connections are ended at once
+	alter   func([]byte) // what the store says; nil: it stays
+	refuse  bool         // new connections are ended at once
 	closed  bool
 }
 
@@ -101,9 +103,12 @@ func (p *Proxy) pump(to, from net.Conn, mode *Mode) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if pass, delay := p.wait(from, mode); pass {
+		if pass, delay, alter := p.wait(from, mode); pass {
 			if delay > 0 {
 				<-time.After(delay)
+			}
+			if alter != nil {
+				alter(buf[:n])
 			}
 			_, _ = to.Write(buf[:n])
 		}
@@ -113,14 +118,18 @@ func (p *Proxy) pump(to, from net.Conn, mode *Mode) {
 	}
 }
 
-// wait waits while a direction is held up, and says whether it passes then.
-func (p *Proxy) wait(from net.Conn, mode *Mode) (pass bool, delay time.Duration) {
+// wait waits while a direction is held up, and says whether it passes then, and
+// how.
+func (p *Proxy) wait(from net.Conn, mode *Mode) (pass bool, delay time.Duration, alter func([]byte)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for *mode == Hold && p.conns[from] {
 		p.changed.Wait()
 	}
-	return *mode == Pass && p.conns[from], p.delay
+	if mode == &p.down {
+		alter = p.alter
+	}
+	return *mode == Pass && p.conns[from], p.delay, alter
 }
 
 func (p *Proxy) change(f func()) {
@@ -144,6 +153,23 @@ func (p *Proxy) Set(up, down Mode) { p.change(func() { p.up, p.down = up, down }
 
 // Delay has each piece take that much longer.
 func (p *Proxy) Delay(d time.Duration) { p.change(func() { p.delay = d }) }
+
+// timeStamp is how a server says when it stored something.
+var timeStamp = regexp.MustCompile(`Nats-Time-Stamp: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d`)
+
+// Behind has the store's clock be so many whole seconds behind, for the hub.
+func (p *Proxy) Behind(d time.Duration) {
+	const form = "Nats-Time-Stamp: 2006-01-02T15:04:05"
+	p.change(func() {
+		p.alter = func(said []byte) {
+			for _, at := range timeStamp.FindAllIndex(said, -1) {
+				if t, err := time.Parse(form, string(said[at[0]:at[1]])); err == nil {
+					copy(said[at[0]:at[1]], t.Add(-d).Format(form))
+				}
+			}
+		}
+	})
+}
 
 // Drop ends the connections; the next ones are as good as these were.
 func (p *Proxy) Drop() { p.change(p.end) }
