@@ -25,8 +25,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browserDeadline bounds one thing that a page does. It only ends what hangs.
-const browserDeadline = time.Minute
+// browserDeadline bounds one thing that a page does, and pageDeadline what it waits for there, which it can say more about.
+// They only end what hangs: a page that has lost its hub comes back within ten seconds, and then asks for much, in the one
+// browser of all tests.
+const (
+	pageDeadline    = 3 * time.Minute
+	browserDeadline = pageDeadline + time.Minute
+)
 
 // chromium returns the browser to drive. Without one it skips the test, or fails it when peers are required and nobody
 // has said that there is none (STOA_BROWSER=none, which e2e/chromium prints where it cannot install one).

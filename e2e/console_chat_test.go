@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -110,14 +111,14 @@ func (c console) idle(t *testing.T, session string, n int) {
 // told waits until a conversation has so many messages of a role, and no turn is under way.
 func (c console) told(t *testing.T, session, role string, n int) {
 	t.Helper()
-	await.Until(t, fmt.Sprintf("%d messages of the %s are there, and no turn goes on", n, role), func() bool {
+	await.Within(t, pageDeadline, fmt.Sprintf("%d messages of the %s are there, and no turn goes on", n, role), func() error {
 		var got struct {
 			Turn     *struct{}
 			Messages []struct{ Role string }
 		}
 		status, text := c.answer(t, "GET", "/api/chat/"+session, "")
 		if status == http.StatusNotFound {
-			return false // the page has not said anything yet
+			return errors.New("the page has not said anything yet")
 		}
 		if err := json.Unmarshal(text, &got); err != nil || status != http.StatusOK {
 			t.Fatalf("the conversation: %d %s, %v", status, text, err)
@@ -128,7 +129,10 @@ func (c console) told(t *testing.T, session, role string, n int) {
 				have++
 			}
 		}
-		return got.Turn == nil && have >= n
+		if got.Turn != nil || have < n {
+			return fmt.Errorf("the conversation: %s", text)
+		}
+		return nil
 	})
 }
 

@@ -24,7 +24,7 @@ func TestConsoleChatKilled(t *testing.T) {
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}}}})
 	config := writeConfig(t, map[string]server{"up": {URL: up.URL}}, map[string]any{
 		"auth":   map[string]any{"required": true},
-		"models": map[string]any{"default": "told", "told": map[string]any{"provider": "script", "pace": "250ms"}},
+		"models": map[string]any{"default": "told", "told": map[string]any{"provider": "script", "pace": "1s"}},
 		"chat":   map[string]any{"approvals": map[string]any{"default": "allow"}},
 	})
 	env := environment(t, set)
@@ -55,11 +55,11 @@ func TestConsoleChatKilled(t *testing.T) {
 	c.screens(t, "chat-killed")
 
 	var words []string
-	for i := range 240 { // a minute long, so that it is still being said when the first words were seen
+	for i := range 240 { // longer than the page may take to show the first words, so that it is still being said then
 		words = append(words, fmt.Sprintf("w%d", i))
 	}
 	c.say(t, "echo "+strings.Join(words, " "))
-	c.until(t, "[...document.querySelectorAll("+quoted(by("assistant"))+")].some((e) => e.innerText.includes('w10 '))") // the hub has it, and not only the page
+	c.until(t, "[...document.querySelectorAll("+quoted(by("assistant"))+")].some((e) => e.innerText.includes('w2 '))") // the hub has it, and not only the page
 	again()
 	c.idle(t, "kept", 2)
 	// What is shown is what the hub has kept: a page that comes later shows the same.

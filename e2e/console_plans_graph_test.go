@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -37,6 +36,8 @@ func TestConsolePlansKeys(t *testing.T) {
 	hostile := `<img src=x onerror=thrown.push(4)> "'` + "\u202e\x1b[31m"
 	id := p.begin(t, map[string]any{"paused": true, "plan": map[string]any{"title": hostile, "steps": []any{
 		map[string]any{"id": "top", "title": hostile, "tool": "up__echo", "args": map[string]any{hostile: hostile}}, echoes("west", map[string]any{}, "top"), echoes("east", map[string]any{}, "top"), p.writes("end", "end.txt", "end", "west", "east")}}})
+	// A page looks at a run that is at rest now and then. This one does not, so that it knows only what it is told.
+	p.run(t, `const later = window.setTimeout; window.setTimeout = (f, ms, ...rest) => (ms > 5000 && ms <= 10000 ? 0 : later(f, ms, ...rest))`)
 	p.goTo(t, "plans/"+id)
 	p.state(t, "top", "pending")
 	p.run(t, "document.querySelector("+quoted(by("fit")+", "+by("view-values"))+").focus()")
@@ -70,23 +71,18 @@ func TestConsolePlansKeys(t *testing.T) {
 	p.until(t, "location.search.includes('step=top')")
 	p.screens(t, "plans-hostile")
 
-	// Another moves the run. That the page follows within the poll of a run at rest shows that it was told.
-	began := time.Now()
+	// Another moves the run, and the page is told.
 	p.api(t, "POST", "/api/v1/runs/"+id+"/continue", "{}")
 	p.state(t, "west", "done")
 	p.says(t, "paused", "before end")
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the page followed after %s", took)
-	}
 	p.says(t, "step-result", "onerror=thrown.push(4)")
 	p.run(t, "document.querySelector("+quoted(node("end"))+").focus()")
 	p.do(t, chromedp.KeyEvent("b"))
 	p.shows(t, by("break")+`[data-step="end"][data-on="false"]`)
-	began = time.Now()
 	p.api(t, "POST", "/api/v1/runs/"+id+"/continue", "{}")
 	p.status(t, "done")
-	if took := time.Since(began); took > 5*time.Second || p.written("end.txt") != "end" {
-		t.Errorf("the page followed after %s; written: %q", took, p.written("end.txt"))
+	if got := p.written("end.txt"); got != "end" {
+		t.Errorf("written: %q", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -78,7 +79,7 @@ func (c console) until(t *testing.T, condition string) {
 // once waits for a condition in the page, runs a script there then, and returns what that returns, as JSON.
 func (c console) once(t *testing.T, condition, script string) string {
 	t.Helper()
-	look := `const end = Date.now() + 45000;
+	look := `const end = Date.now() + ` + fmt.Sprint(pageDeadline.Milliseconds()) + `;
 		let why = '';
 		const so = async () => { try { return (` + condition + `); } catch (e) { why = ' (' + e + ')'; return false; } };
 		while (!(await so())) { if (Date.now() > end) return {vain: 'waited in vain for ' + ` + quoted(condition) + ` + why + ' in: ' + document.body.innerText.slice(0, 3000)}; await new Promise((r) => setTimeout(r, 20)); }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/port"
 )
 
@@ -37,12 +38,13 @@ type server struct {
 	Tools    map[string]any    `json:"tools,omitempty"`
 	Queue    map[string]any    `json:"queue,omitempty"`
 	Breaker  map[string]any    `json:"breaker,omitempty"`
+	Timeout  int64             `json:"timeoutMs,omitempty"` // of a call; the hub's own when 0
 }
 
 // client has no idle connections, so that nothing outlives its test.
 var client = &http.Client{
 	Transport: &http.Transport{DisableKeepAlives: true},
-	Timeout:   30 * time.Second,
+	Timeout:   await.Patience,
 }
 
 // hub is a running `stoa serve`.

@@ -121,7 +121,7 @@ func call(name string, arguments map[string]any) step {
 }
 
 // listDeadline bounds waiting for a tool to be listed. It is well below peerDeadline, so that the client can report.
-const listDeadline = 45 * time.Second
+const listDeadline = 90 * time.Second
 
 func awaitTools(names ...string) step {
 	return step{Op: "awaitTools", Names: names, DeadlineMs: listDeadline.Milliseconds()}

@@ -29,8 +29,11 @@ func wholeText() []byte {
 	return b.Bytes()
 }
 
-// patientClient is for answers that are long.
-var patientClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Minute}
+// wholeTime is how long a server may take for an answer that is long, and patientClient waits for one: what is in between
+// takes its time, too.
+const wholeTime = 3 * time.Minute
+
+var patientClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * wholeTime}
 
 // inSession calls a tool in the session whole and returns the answer.
 func inSession(h hub, tool string, args map[string]any) (string, error) {
@@ -114,8 +117,8 @@ func TestWholeData(t *testing.T) {
 	}
 	up := peer.Serve(t, peer.Spec{Tools: []peer.Tool{{Name: "echo"}}})
 	servers := map[string]server{
-		"files": {Command: set.node, Args: []string{set.bin("mcp-server-filesystem"), folder}},
-		"up":    {URL: up.URL},
+		"files": {Command: set.node, Args: []string{set.bin("mcp-server-filesystem"), folder}, Timeout: wholeTime.Milliseconds()},
+		"up":    {URL: up.URL, Timeout: wholeTime.Milliseconds()},
 	}
 	read := map[string]any{"path": source, "saveAs": "big"}
 

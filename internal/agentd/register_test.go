@@ -4,9 +4,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +40,8 @@ func TestRegister(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served, registered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- a.Serve(ctx, ln, secret.New("")) }()
-	reg := agentd.Registration{Hub: h.URL + "/", Token: secret.New(h.Token), URL: "http://" + ln.Addr().String() + "/mcp", Lease: 3 * time.Second}
+	hub, renewals := counted(t, h.URL)
+	reg := agentd.Registration{Hub: hub + "/", Token: secret.New(h.Token), URL: "http://" + ln.Addr().String() + "/mcp", Lease: 6 * time.Second}
 	go func() { registered <- a.Register(ctx, reg) }()
 	known := func() bool { status, _ := h.Get("/mcps/worker"); return status == http.StatusOK }
 	await.Until(t, "the agent is known", known)
@@ -44,8 +49,7 @@ func TestRegister(t *testing.T) {
 	if m := c.Tool("hello", "{}"); strings.TrimSpace(m.Text()) != "hello" {
 		t.Errorf("a call: %s", m.Raw)
 	}
-	// Longer than its lease.
-	<-time.After(4 * time.Second)
+	await.Until(t, "it has renewed its lease twice", func() bool { return renewals.Load() >= 2 })
 	if !known() {
 		t.Error("it is gone though it renews its lease")
 	}
@@ -62,4 +66,25 @@ func TestRegister(t *testing.T) {
 	if err := a.Register(t.Context(), reg); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("with a wrong token: %v", err)
 	}
+}
+
+// counted is the way to a hub that counts how often it renewed a lease.
+func counted(t *testing.T, hub string) (address string, renewals *atomic.Int32) {
+	t.Helper()
+	to, err := url.Parse(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewals = &atomic.Int32{}
+	transport := &http.Transport{}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: func(r *http.Response) error {
+		if r.Request.Method == http.MethodPut && r.StatusCode < 300 {
+			renewals.Add(1)
+		}
+		return nil
+	}}
+	srv := httptest.NewServer(proxy)
+	t.Cleanup(transport.CloseIdleConnections)
+	t.Cleanup(srv.Close)
+	return srv.URL, renewals
 }

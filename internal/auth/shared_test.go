@@ -46,7 +46,7 @@ func sharing(t *testing.T, s *storetest.Server) (Shared, *atomic.Int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leases, err := lease.Open(t.Context(), st, lease.Options{Bucket: "authlease", Hub: newID("h_"), Life: 2 * time.Second})
+	leases, err := lease.Open(t.Context(), st, lease.Options{Bucket: "authlease", Hub: newID("h_"), Life: await.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

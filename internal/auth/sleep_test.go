@@ -63,7 +63,7 @@ func TestStoreFallsSilentAfterAQuietTime(t *testing.T) {
 	known := a.keeper.(*sharedTokens).kept.Known
 	await.Until(t, "it is looked at who may come in", func() bool { return known().After(last.Add(time.Second)) })
 	s.Kill()
-	late := time.Until(last.Add(trusted + time.Second/2))
+	late := time.Until(last.Add(Trusted + time.Second/2))
 	if late < 0 {
 		t.Fatal("nobody has looked for longer than is trusted what was known last")
 	}

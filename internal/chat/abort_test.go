@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/mcp"
 )
 
@@ -184,12 +184,11 @@ func TestAThousandAborts(t *testing.T) {
 			before = runtime.NumGoroutine()
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for runtime.NumGoroutine() > before+2 {
-		if time.Now().After(deadline) {
+	await.NoError(t, "the goroutines have ended", func() error {
+		if n := runtime.NumGoroutine(); n > before+2 {
 			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, and %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			return fmt.Errorf("%d goroutines, and %d before\n%s", n, before, buf[:runtime.Stack(buf, true)])
 		}
-		runtime.Gosched()
-	}
+		return nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -18,11 +19,7 @@ func TestListingKeepsNothingAlive(t *testing.T) {
 	s.send(c, "hello")
 	s.turns(c, 1)
 	// Who answers lets go of it a moment after the end of the turn.
-	for deadline := time.Now().Add(10 * time.Second); !c.unused(); {
-		if time.Now().After(deadline) {
-			t.Fatal("somebody still has it in hand")
-		}
-	}
+	await.Until(t, "nobody has it in hand", c.unused)
 	s.e.Sweep(t.Context(), time.Now().Add(30*time.Minute)) // out of memory, so that listing has to read it
 	used := c.used.Load()
 	if list, more := s.e.List(s.who.Name, 10); len(list) != 1 || list[0].Title != "hello" || more {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
 	"github.com/stoahub/stoa/internal/mcp"
 )
@@ -45,19 +45,12 @@ func TestPanicOfAConversation(t *testing.T) {
 	}
 	c := s.open("one")
 	s.send(c, "go")
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+	await.Until(t, "the panic is told", func() bool {
 		c.mu.Lock()
 		idle := !c.looped
 		c.mu.Unlock()
-		if idle && strings.Contains(log.String(), "no model for you") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the panic is not told")
-		}
-	}
+		return idle && strings.Contains(log.String(), "no model for you")
+	})
 	s.send(c, "again")
 	s.turns(c, 2)
 	if got := describe(s.log(c)); !strings.Contains(got, `text "one"`) || !strings.Contains(got, `text "two"`) {

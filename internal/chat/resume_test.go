@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/llm"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -312,18 +313,9 @@ func TestConversationsEndWithTheirSession(t *testing.T) {
 				}
 			}
 			// Who answers lets go of it a moment after the end of the turn.
-			deadline := time.Now().Add(10 * time.Second)
-			for !conv.unused() {
-				if time.Now().After(deadline) {
-					t.Fatal("somebody still has it in hand")
-				}
-			}
+			await.Until(t, "nobody has it in hand", conv.unused)
 			c.end(t, s)
-			for s.state(fresh(t, s, c.name, conv)).Seq != 0 {
-				if time.Now().After(deadline) {
-					t.Fatal("it is still there")
-				}
-			}
+			await.Until(t, "it is gone", func() bool { return s.state(fresh(t, s, c.name, conv)).Seq == 0 })
 			if _, err := conv.State(); !errors.Is(err, ErrEnded) {
 				t.Errorf("the one that ended: %v", err)
 			}
@@ -331,28 +323,18 @@ func TestConversationsEndWithTheirSession(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for {
+			await.Until(t, "it is gone from the store", func() bool {
 				s.e.journal.Bury(t.Context(), time.Now())
 				_, err := l.Last(t.Context(), subjectPrefix+conv.id+subjectSuffix)
-				if errors.Is(err, store.ErrNotFound) {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("in the store: %v", err)
-				}
-			}
+				return errors.Is(err, store.ErrNotFound)
+			})
 		})
 	}
 }
 
 // fresh returns the conversation of a name once it is another than old.
-func fresh(t *testing.T, s *stage, name string, old *Conversation) *Conversation {
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if c := s.open(name); c != old {
-			return c
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it is still the same")
-		}
-	}
+func fresh(t *testing.T, s *stage, name string, old *Conversation) (c *Conversation) {
+	t.Helper()
+	await.Until(t, "it is another", func() bool { c = s.open(name); return c != old })
+	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/chat"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	door "github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/llm/script"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -290,11 +291,7 @@ func TestAgentAbandoned(t *testing.T) {
 			c.send(`{"user_input":"call box__hang"}`)
 			<-s.box.hanging
 			leave(c)
-			select {
-			case <-s.box.released:
-			case <-time.After(30 * time.Second):
-				t.Error("the tool still runs")
-			}
+			await.Value(t, "the tool is stopped", s.box.released)
 		})
 	}
 }

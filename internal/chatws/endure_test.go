@@ -48,26 +48,6 @@ func (b *bench) sockets() int {
 func TestHeartbeat(t *testing.T) {
 	const every = 50 * time.Millisecond
 	b := open(t, Options{Heartbeat: every})
-	var pings atomic.Int32
-	good, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(b.url, "http")+"/ws", &websocket.DialOptions{
-		HTTPClient: b.http, OnPingReceived: func(context.Context, []byte) bool { pings.Add(1); return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &client{t, good}
-	t.Cleanup(func() { good.CloseNow() })
-	c.find("connection")
-	got := make(chan said, 10)
-	go func() {
-		defer close(got)
-		for {
-			f, err := c.try()
-			if err != nil {
-				return
-			}
-			got <- f
-		}
-	}()
 	began := time.Now()
 	dead := b.silent("")
 	if _, err := io.Copy(io.Discard, dead); err != nil && !strings.Contains(err.Error(), "reset") {
@@ -76,15 +56,28 @@ func TestHeartbeat(t *testing.T) {
 	if took := time.Since(began); took < 2*every {
 		t.Errorf("closed after %v", took)
 	}
-	// The one that answers is there still, many beats later.
-	await.Until(t, "there were six pings", func() bool { return pings.Load() >= 6 })
-	c.send(`{"type":"ping"}`)
-	if f := <-got; f.Type != "pong" {
-		t.Errorf("%q", f.raw)
+	// A machine may be too busy to answer so soon, but not each time.
+	await.NoError(t, "one that answers is there still, many beats later", func() error { return b.lives(6) })
+}
+
+// lives opens a socket that answers pings, and after so many of them asks for a
+// sign of life. It is an error that the socket was closed before.
+func (b *bench) lives(pings int) error {
+	b.t.Helper()
+	var ws *websocket.Conn
+	ping := func(ctx context.Context, _ []byte) bool {
+		if pings--; pings == 0 {
+			_ = ws.Write(ctx, websocket.MessageText, []byte(`{"type":"ping"}`)) // else no answer comes
+		}
+		return true
 	}
-	good.CloseNow()
-	for range got {
+	ws, _, err := websocket.Dial(b.t.Context(), "ws"+strings.TrimPrefix(b.url, "http")+"/ws", &websocket.DialOptions{HTTPClient: b.http, OnPingReceived: ping})
+	if err != nil {
+		return err
 	}
+	defer ws.CloseNow()
+	_, err = (&client{b.t, ws}).upTo("pong")
+	return err
 }
 
 // A client that takes nothing holds up neither the turn nor its neighbours, and
@@ -143,11 +136,12 @@ func TestSlowSockets(t *testing.T) {
 }
 
 func TestStalledSocket(t *testing.T) {
-	b := open(t, Options{WriteTimeout: 3 * time.Second})
+	b := open(t, Options{WriteTimeout: time.Minute})
+	other := b.beside(Options{WriteTimeout: time.Second})
 	fast := b.dial("sessionId=s", "")
 	fast.find("connection")
-	stalled := b.silent("sessionId=s")
-	await.Until(t, "both are there", func() bool { return b.sockets() == 2 })
+	stalled := other.silent("sessionId=s")
+	await.Until(t, "it is there", func() bool { return other.sockets() == 1 })
 	fast.message("Speak")
 	fast.find("turn.started")
 	ref := newLedger()
@@ -164,7 +158,7 @@ func TestStalledSocket(t *testing.T) {
 	if ref.err != nil {
 		t.Error(ref.err)
 	}
-	await.Until(t, "the stalled one was closed", func() bool { return b.sockets() == 1 })
+	await.Until(t, "the stalled one was closed", func() bool { return other.sockets() == 0 })
 	// What is left is what was on the way.
 	n, _ := io.Copy(io.Discard, stalled)
 	if n >= pieces*int64(len(piece)) {
@@ -271,17 +265,28 @@ func TestConnectionLimit(t *testing.T) {
 
 func TestDegraded(t *testing.T) {
 	var names atomic.Pointer[[]Degraded]
-	names.Store(&[]Degraded{{"github", "no answer"}, {"jira", "the key is wrong"}})
-	b := open(t, Options{Heartbeat: 20 * time.Millisecond, Degraded: func(*auth.Principal) []Degraded { return *names.Load() }})
-	c := b.dial("", "")
-	c.find("connection")
-	if f := c.find("status"); !strings.Contains(f.get("message"), "github: no answer; jira: the key is wrong") || f.get("data") != `{"degraded":["github","jira"]}` {
-		t.Error(f.raw)
-	}
-	names.Store(&[]Degraded{})
-	if f := c.find("status"); f.get("data") != `{"degraded":[]}` || !strings.Contains(f.get("message"), "work again") {
-		t.Error(f.raw)
-	}
+	b := open(t, Options{Heartbeat: 50 * time.Millisecond, Degraded: func(*auth.Principal) []Degraded { return *names.Load() }})
+	// A machine may be too busy to answer pings so soon, but not each time.
+	await.NoError(t, "a socket is told twice", func() error {
+		names.Store(&[]Degraded{{"github", "no answer"}, {"jira", "the key is wrong"}})
+		c := b.dial("", "")
+		defer c.ws.CloseNow()
+		f, err := c.upTo("status")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(f.get("message"), "github: no answer; jira: the key is wrong") || f.get("data") != `{"degraded":["github","jira"]}` {
+			t.Fatal(f.raw)
+		}
+		names.Store(&[]Degraded{})
+		if f, err = c.upTo("status"); err != nil {
+			return err
+		}
+		if f.get("data") != `{"degraded":[]}` || !strings.Contains(f.get("message"), "work again") {
+			t.Fatal(f.raw)
+		}
+		return nil
+	})
 }
 
 // A Session that ends takes its conversation with it, and whoever watches.

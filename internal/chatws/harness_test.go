@@ -79,10 +79,30 @@ func openOn(t *testing.T, st *store.Store, opts Options, edits ...func(*chat.Set
 		t.Fatal(err)
 	}
 	b.engine.Resume()
+	b.serve(opts)
+	t.Cleanup(func() {
+		b.close()
+		sessions.Close()
+	})
+	return b
+}
+
+// beside is one more host of the same conversations, with bounds of its own.
+func (b *bench) beside(opts Options) *bench {
+	b.t.Helper()
+	other := &bench{t: b.t, engine: b.engine, desk: b.desk, sessions: b.sessions, model: b.model, tools: b.tools}
+	other.serve(opts)
+	b.t.Cleanup(other.leave)
+	return other
+}
+
+// serve opens the host on a listener.
+func (b *bench) serve(opts Options) {
+	b.t.Helper()
 	b.host = New(b.engine, b.desk, opts)
 	guard, err := auth.NewGuard(auth.Options{Loopback: true, Verifier: names{}})
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	b.host.Route(mux, guard.Accept, guard.Accept, func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -91,25 +111,25 @@ func openOn(t *testing.T, st *store.Store, opts Options, edits ...func(*chat.Set
 	b.server = httptest.NewServer(mux)
 	b.url = b.server.URL
 	b.http = &http.Client{Transport: &http.Transport{DisableCompression: true}}
-	t.Cleanup(func() {
-		b.close()
-		sessions.Close()
-	})
-	return b
 }
 
 // close stops everything, as a hub does.
 func (b *bench) close() {
 	b.once.Do(func() {
-		b.host.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		b.host.Wait(ctx)
+		b.leave()
 		b.engine.Close()
 		b.desk.Close()
-		b.server.Close()
-		b.http.CloseIdleConnections()
 	})
+}
+
+// leave closes the host and its listener.
+func (b *bench) leave() {
+	b.host.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	b.host.Wait(ctx)
+	b.server.Close()
+	b.http.CloseIdleConnections()
 }
 
 // line is what the model does next.
@@ -308,6 +328,15 @@ func (c *client) find(kind string) said {
 	c.t.Helper()
 	all := c.until(kind)
 	return all[len(all)-1]
+}
+
+// upTo is find for a socket that may be closed before.
+func (c *client) upTo(kind string) (said, error) {
+	for {
+		if s, err := c.try(); err != nil || s.Type == kind {
+			return s, err
+		}
+	}
 }
 
 func (c *client) send(frame string) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/hubtest/logbook"
@@ -27,7 +26,7 @@ func wantPanic(t *testing.T, log *logbook.Book, what, file string) {
 func TestPanicOfATail(t *testing.T) {
 	var bad atomic.Bool
 	log := &logbook.Book{}
-	b := open(t, Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Heartbeat: 20 * time.Millisecond, Degraded: func(*auth.Principal) []Degraded {
+	b := open(t, Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Degraded: func(*auth.Principal) []Degraded {
 		if bad.Swap(false) {
 			panic("not that server")
 		}

@@ -241,7 +241,7 @@ func cmdUp(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 1 {
 		data = ts.MkAbs(args[0])
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	poll(ts, "up", func() error {
 		note, err := hub.ReadRunning(data)
 		if err != nil {

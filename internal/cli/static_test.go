@@ -118,7 +118,7 @@ func TestStaticBinaryInEmptyRoot(t *testing.T) {
 	exited := make(chan error, 1)
 	go func() { exited <- serve.Wait() }()
 	defer serve.Process.Kill()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); ; <-tick.C {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/event"
@@ -140,15 +139,18 @@ func TestAPIEventsDrain(t *testing.T) {
 	last := hubtest.Decode[eventPage](c.ok("GET", "/api/v1/events?wait=0s", "")).Next
 	waits := c.hub.Client(t, hubtest.ClientOptions{Face: "/api/v1/events?types=session.*&wait=60s&after=" + strconv.FormatUint(last, 10), Token: c.token})
 	came := make(chan hubtest.Answer, 1)
-	go func() { came <- waits.Do(hubtest.Sent{Verb: http.MethodGet}) }()
+	go func() {
+		defer close(came) // also where no answer comes
+		came <- waits.Do(hubtest.Sent{Verb: http.MethodGet})
+	}()
 	await.Until(t, "the request waits", func() bool {
 		_, metrics := c.hub.Get("/metrics")
 		return strings.Contains(string(metrics), "\nstoa_event_polls 1\n")
 	})
-	began := time.Now()
 	c.hub.Stop()
-	if a := <-came; a.Status != http.StatusOK || time.Since(began) > 40*time.Second {
-		t.Errorf("after %v: %d %s", time.Since(began), a.Status, a.Body)
+	// What is waited for to the end of a drain is cut off, and not answered.
+	if a := <-came; a.Status != http.StatusOK {
+		t.Errorf("it was answered %d %s", a.Status, a.Body)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
@@ -91,15 +90,12 @@ func TestWhatWasApprovedIsSent(t *testing.T) {
 	// A hub that stops waits for nobody.
 	x = c.Go("tools/call", hubtest.ToolParams("up__write", `{"path":"b"}`))
 	api.asked()
-	began := time.Now()
 	h.End()
+	// What is waited for to the end of a drain is cut off, and not answered.
 	if kind, text := refusal(x.Response()); kind == "" || strings.Contains(text, `"path"`) {
 		t.Errorf("when the hub stopped: %s", text)
 	}
 	h.Stop()
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("it took %v to stop", took)
-	}
 }
 
 // Who waits for a batch is told of each of its calls that waits for approval.

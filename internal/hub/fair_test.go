@@ -16,13 +16,14 @@ import (
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // Clients share the agents' queues fairly, however many calls each has under
 // way, nothing fails, and nothing is kept of what is over.
 func TestAgentsAreShared(t *testing.T) {
 	clients, agents, rounds := soak(16, 64), soak(2, 8), soak(3, 4)
-	round := time.Duration(soak(1, 15)) * time.Second
+	round := int64(soak(25, 90)) // calls of each client with each agent, in the mean
 	// The log of a test is kept whole.
 	edits := []hubtest.Edit{func(s *hubtest.Setup) { s.Options.Logger = slog.New(slog.DiscardHandler) }}
 	for i := range agents {
@@ -54,8 +55,21 @@ func TestAgentsAreShared(t *testing.T) {
 		}
 	}
 	var heaps []uint64
-	for range rounds {
-		<-time.After(round)
+	for n := range int64(rounds) {
+		for served := n * round; served < (n+1)*round; served++ {
+			await.Until(t, "all agents serve", func() bool {
+				for a := range agents {
+					var sum int64
+					for i := range clients {
+						sum += done[i][a].Load()
+					}
+					if sum <= served*int64(clients) {
+						return false
+					}
+				}
+				return true
+			})
+		}
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)

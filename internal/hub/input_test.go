@@ -20,8 +20,7 @@ const limit = 64 << 10 // of a message, in these tests
 func inputHub(t testing.TB) *hubtest.Hub {
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	return hubtest.New(t, hubtest.HTTP("up", web.URL),
-		hubtest.Config(func(c *config.Config) { c.Limits.MessageBytes = limit }),
-		func(s *hubtest.Setup) { s.Options.BodyTimeout = 300 * time.Millisecond })
+		hubtest.Config(func(c *config.Config) { c.Limits.MessageBytes = limit }))
 }
 
 // badInput is a request and what must come of it.
@@ -246,7 +245,7 @@ func TestUnknownAgent(t *testing.T) {
 // A client that stops in the middle of its body is cut off.
 func TestHalfBodyIsCutOff(t *testing.T) {
 	hubtest.Parallel(t)
-	h := inputHub(t)
+	h := hubtest.New(t, func(s *hubtest.Setup) { s.Options.BodyTimeout = 300 * time.Millisecond })
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)

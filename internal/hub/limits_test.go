@@ -273,13 +273,16 @@ func TestSubscribedConnectionIsKept(t *testing.T) {
 	hubtest.Parallel(t)
 	o := worldOptions{
 		server: func(s *config.Server) { s.Idle = 50 * time.Millisecond },
-		edits:  []hubtest.Edit{hubtest.Config(func(c *config.Config) { c.Pool.CleanupInterval = 10 * time.Millisecond })},
 	}
+	idle := peer.Serve(t, peer.Spec{Era: peer.EraLegacy, Tools: echoTool()})
+	o.edits = []hubtest.Edit{hubtest.HTTP("idle", idle.URL, o.server), hubtest.Config(func(c *config.Config) { c.Pool.CleanupInterval = 10 * time.Millisecond })}
 	w := newWorld(t, cell{hubtest.Legacy, "sse", true}, recoverySpec(), o)
 	x := w.subscribe(t, w.client)
 	sessions := w.http.Sessions()
-	end := time.Now().Add(500 * time.Millisecond)
-	await.Until(t, "the idle time is over", func() bool { return time.Now().After(end) })
+	if m := w.client.Tool("idle__echo", `{"a":1}`); m.Text() != `{"a":1}` {
+		t.Fatalf("%s", m.Raw)
+	}
+	await.Until(t, "a connection that was used later is closed", func() bool { return status(t, w.Hub, "idle").Connections == 0 })
 	w.touch(t, x)
 	if got := w.http.Sessions(); !slices.Equal(got, sessions) {
 		t.Errorf("the session changed from %v to %v", sessions, got)

@@ -14,23 +14,24 @@ import (
 func overriding(by map[string]config.Override) hubtest.Edit {
 	spec := peer.Spec{Tools: []peer.Tool{
 		{Name: "echo"}, {Name: "params", Behaviour: peer.Do(peer.Params)}, {Name: "secret*"}, {Name: "secrets"},
-		{Name: "hang", Behaviour: peer.Do(peer.Hang)}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 2500 * time.Millisecond}},
+		{Name: "hang", Behaviour: peer.Do(peer.Hang)}, {Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: 4500 * time.Millisecond}},
 	}}
 	return hubtest.Stdio("up", spec, func(s *config.Server) {
-		s.Tools.Override, s.Timeout = by, 2*time.Second
+		s.Tools.Override, s.Timeout = by, 4*time.Second
 	})
 }
 
 func TestOverrides(t *testing.T) {
 	hubtest.Parallel(t)
 	h := hubtest.New(t, overriding(map[string]config.Override{
-		"params":  {Name: "tell me", Description: "Tells \"all\"."},
-		"echo":    {Name: "slow"}, // which is another tool's
+		"params":  {Name: "tell me", Description: "Tells \"all\".", Timeout: await.Patience},
+		"echo":    {Name: "slow", Timeout: await.Patience}, // which is another tool's
 		"secret*": {Hidden: true},
 		"hang":    {Timeout: 20 * time.Millisecond},
-		"slow":    {Timeout: 20 * time.Second},
+		"slow":    {Timeout: await.Patience},
 		"none":    {Name: "nothing"},
 	}))
+	slow := map[string]*hubtest.Exchange{} // they take the longest, so they go beside each other
 	for _, era := range []hubtest.Era{hubtest.Legacy, hubtest.Modern} {
 		merged := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcp"})
 		agent := h.Client(t, hubtest.ClientOptions{Era: era, Face: "/mcps/up/mcp"})
@@ -77,9 +78,12 @@ func TestOverrides(t *testing.T) {
 			if got := c.Tool(prefix+"hang", "{}"); !strings.Contains(string(got.Error), "no answer within 20ms") {
 				t.Errorf("a shorter time-out: %s", got.Error)
 			}
-			if got := c.Tool(prefix+"slow", "{}"); got.Error != nil {
-				t.Errorf("a longer time-out: %s", got.Error)
-			}
+			slow[string(era)+" "+c.Face] = c.Go("tools/call", hubtest.ToolParams(prefix+"slow", "{}"))
+		}
+	}
+	for who, x := range slow {
+		if got := x.Response(); got.Error != nil {
+			t.Errorf("a longer time-out: %s: %s", who, got.Error)
 		}
 	}
 }

@@ -1,11 +1,16 @@
 package hub_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 )
 
@@ -13,12 +18,14 @@ import (
 // whichever form of the name; who names one that never answers is told so.
 func TestCallOfAServerBeingReached(t *testing.T) {
 	hubtest.Parallel(t)
-	h := hubtest.New(t, hubtest.Stdio("slow", slowPeer()), hubtest.Stdio("mute", mutePeer()))
+	slow, answer := tardyPeer(t)
+	h := hubtest.New(t, hubtest.HTTP("slow", slow), hubtest.Stdio("mute", mutePeer()))
 	c := h.Client(t, hubtest.ClientOptions{})
 	calls := map[string]*hubtest.Exchange{}
 	for _, name := range []string{"slow__echo", "slow:echo", "mcp:slow:echo", "mute__echo", "mute:echo"} {
 		calls[name] = c.Go("tools/call", hubtest.ToolParams(name, `{"a":1}`))
 	}
+	answer()
 	for name, x := range calls {
 		m := x.Response()
 		if strings.Contains(name, "slow") {
@@ -37,15 +44,50 @@ func TestCallOfAServerBeingReached(t *testing.T) {
 // many clients list once. One that does not come keeps nobody from the others.
 func TestFirstListWaits(t *testing.T) {
 	hubtest.Parallel(t)
-	h := hubtest.New(t, hubtest.Stdio("slow", slowPeer()), hubtest.Stdio("mute", mutePeer()))
-	if c := h.Client(t, hubtest.ClientOptions{}); !offers(c, "slow__echo") {
-		t.Error("the first list came before the server")
-	}
+	await.Until(t, "a first list comes while it is worth waiting", func() bool {
+		slow, answer := tardyPeer(t)
+		began := time.Now()
+		h := hubtest.New(t, hubtest.HTTP("slow", slow), hubtest.Stdio("mute", mutePeer()))
+		defer h.Stop()
+		list := h.Client(t, hubtest.ClientOptions{}).Go("tools/list", "{}")
+		answer()
+		if m := list.Response(); strings.Contains(string(m.Result), `"slow__echo"`) {
+			return true
+		}
+		if time.Since(began) < 5*time.Second { // or the machine is so busy that this tells nothing
+			t.Fatal("the first list came before the server")
+		}
+		return false
+	})
 }
 
-// slowPeer takes longer to start than anything waits that does not wait for it.
-func slowPeer() peer.Spec {
-	return peer.Spec{Tools: echoTool(), Quirks: peer.Quirks{SlowStart: 1800 * time.Millisecond}}
+// tardyPeer is a server over HTTP that answers nothing before answer is called,
+// which lets those come first who do not wait.
+func tardyPeer(t *testing.T) (address string, answer func()) {
+	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
+	inner, err := url.Parse(web.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = inner.Scheme, inner.Host
+	}}
+	transport := &http.Transport{}
+	proxy.Transport = transport
+	open := make(chan struct{})
+	outer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-open:
+			proxy.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(transport.CloseIdleConnections)
+	t.Cleanup(outer.Close)
+	return outer.URL + inner.Path, func() {
+		<-time.After(500 * time.Millisecond)
+		close(open)
+	}
 }
 
 func mutePeer() peer.Spec {

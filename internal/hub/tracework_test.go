@@ -61,7 +61,7 @@ func (c apiClient) awaitTree(id, want string) (page tracePage) {
 	}()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(10 * time.Second); got != want && time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(await.Patience); got != want && time.Now().Before(end); <-tick.C {
 		got, page = c.tree(id)
 	}
 	return page

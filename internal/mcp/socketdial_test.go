@@ -16,6 +16,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // listenSocket serves a sage on a real socket. cut ends all connections
@@ -227,11 +228,7 @@ func FuzzSocket(f *testing.F) {
 		near.SetWriteDeadline(time.Now().Add(time.Second))
 		near.Write(in)
 		near.Close()
-		for end := time.Now().Add(10 * time.Second); sessions.Len() > 0; {
-			if time.Now().After(end) {
-				t.Fatal("the face does not end with its connection")
-			}
-		}
+		await.Until(t, "the face ends with its connection", func() bool { return sessions.Len() == 0 })
 		srv.Close()
 		wg.Wait()
 	})

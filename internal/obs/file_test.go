@@ -291,7 +291,7 @@ func follow(t *testing.T, dir string, q Query) (await func(msg string) []string)
 	})
 	return func(last string) (got []string) {
 		t.Helper()
-		deadline := time.After(20 * time.Second)
+		deadline := time.After(time.Minute)
 		for {
 			select {
 			case m := <-records:

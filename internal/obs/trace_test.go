@@ -27,9 +27,6 @@ func TestSlowReceiver(t *testing.T) {
 		_, s := tr.Start(context.Background(), "x", Parent{}, "k", "v")
 		s.End("")
 	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("%d spans took %v", n, took)
-	}
 	sent, lost, waiting := tr.Figures()
 	if sent != 0 || lost != n-maxWaiting || waiting != maxWaiting {
 		t.Errorf("%d sent, %d lost, %d wait", sent, lost, waiting)
@@ -37,10 +34,9 @@ func TestSlowReceiver(t *testing.T) {
 	if held := len(tr.recent.ring); held != keptSpans {
 		t.Errorf("%d are held", held)
 	}
-	began = time.Now()
 	tr.Close()
-	if took := time.Since(began); took > 3*exportEvery {
-		t.Errorf("to close took %v", took)
+	if took := time.Since(began); took >= exportTime {
+		t.Errorf("it took %v, and so long the receiver is given", took)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestTakeOver(t *testing.T) {
 	run := s.start(`{"steps":[{"id":"a","tool":"look","args":{"gate":"g"}},{"id":"b","tool":"echo","args":{"x":"@a"}}]}`)
 	s.busy(1)
 	far := s.found(other, run.ID())
-	quiet := time.Now().Add(3 * time.Second) // longer than the lease
+	quiet := time.Now().Add(3 * time.Second)
 	s.until("the lease keeps the other from calling", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -132,6 +132,8 @@ func TestManyHands(t *testing.T) {
 // its way. It begins no call before it has taken the run back.
 func TestTakenWithoutAConflict(t *testing.T) {
 	s := newStage(t)
+	s.runs.Close()
+	s.open() // with leases that are brief, a part of which passes before it takes the run back
 	s.runs.Resume()
 	run := s.start(`{"steps":[{"id":"a","tool":"gate","args":{"gate":"g"}},{"id":"b","tool":"echo","after":["a"]}]}`)
 	s.busy(1)

@@ -16,6 +16,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/gate"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
@@ -35,11 +36,11 @@ type stage struct {
 	desk     *policy.Desk
 	runs     *plan.Runs
 	who      *auth.Principal
-	by       actor.Actor  // who, as the API lets them in
-	left     atomic.Bool  // its token is not valid any more
-	unread   atomic.Bool  // nor can it be said whether it is
-	looked   atomic.Int64 // how often that was tried
-	lease    time.Duration
+	by       actor.Actor   // who, as the API lets them in
+	left     atomic.Bool   // its token is not valid any more
+	unread   atomic.Bool   // nor can it be said whether it is
+	looked   atomic.Int64  // how often that was tried
+	lease    time.Duration // of the next runs that are opened; 0: longer than a busy machine could keep them from renewing it
 
 	mu    sync.Mutex
 	calls []string            // the tools as they were called, with their arguments
@@ -78,6 +79,7 @@ func (s *stage) open() {
 	}
 	s.runs = runs
 	s.t.Cleanup(runs.Close)
+	s.lease = 3 * time.Second // for which those that are opened later leave the runs of this one to it
 }
 
 func (s *stage) options() plan.RunsOptions {
@@ -103,7 +105,7 @@ func (s *stage) options() plan.RunsOptions {
 			}
 			return s.who, nil
 		},
-		Sessions: s.sessions, Desk: s.desk, Lease: cmp.Or(s.lease, 2*time.Second), Max: 20, Keep: func() time.Duration { return time.Hour },
+		Sessions: s.sessions, Desk: s.desk, Lease: cmp.Or(s.lease, time.Minute), Max: 20, Keep: func() time.Duration { return time.Hour },
 	}
 }
 
@@ -252,16 +254,7 @@ func (s *stage) wait(run *plan.Run) plan.View {
 // until waits until something holds.
 func (s *stage) until(what string, holds func() bool) {
 	s.t.Helper()
-	late := time.After(20 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			s.t.Fatalf("it does not come to pass: %s", what)
-		}
-	}
+	await.Until(s.t, what, holds)
 }
 
 // states are the states of the steps in one line.

@@ -247,6 +247,10 @@ func TestRenewalsAreWrittenWhenTheyMustBe(t *testing.T) {
 	await.Until(t, "a renewal at the other hub is written", func() bool {
 		asked := time.Now()
 		got, err := b.Renew(t.Context(), "worker", "ann", short.Lease)
+		if is(err, fault.UnknownAgent) && time.Now().After(short.Ends) { // on a busy machine
+			short = add(t, a, r, "")
+			return false
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

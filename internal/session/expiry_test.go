@@ -111,7 +111,7 @@ func sweep(t *testing.T, r *Registry, at time.Time, left int) {
 // Released, it has the whole time again.
 func TestHold(t *testing.T) {
 	r := registry(t, storetest.Open(t, store.Options{}), Options{Timeout: time.Hour})
-	ctx := ctxFor(t, 20*time.Second)
+	ctx := ctxFor(t, patience)
 	s := bind(t, r, "p", "s")
 	// Held by a handle that never becomes the session itself.
 	other := bind(t, r, "p", "s")
@@ -144,7 +144,7 @@ func TestHold(t *testing.T) {
 func TestTouched(t *testing.T) {
 	st := storetest.Open(t, store.Options{})
 	r := registry(t, st, Options{Timeout: time.Hour})
-	ctx := ctxFor(t, 20*time.Second)
+	ctx := ctxFor(t, patience)
 	s := bind(t, r, "p", "s")
 	store1(t, s, "v", "1")
 	now := time.Now()
@@ -213,7 +213,7 @@ func TestEndWhileWriting(t *testing.T) {
 	store1(t, s, "last", text(600_000, 1))
 	again := reopened(t, st, r)
 	for _, v := range must(bind(t, again, "p", "s").Values("")) {
-		if _, err := bind(t, again, "p", "s").Data(ctxFor(t, 20*time.Second), v); err != nil {
+		if _, err := bind(t, again, "p", "s").Data(ctxFor(t, patience), v); err != nil {
 			t.Errorf("%s is listed and cannot be read: %v", v.Name, err)
 		}
 	}

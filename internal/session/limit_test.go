@@ -76,7 +76,7 @@ func TestBytesCount(t *testing.T) {
 	if got := s.Info().Bytes; got != 900 {
 		t.Errorf("%d bytes", got)
 	}
-	if err := s.Remove(ctxFor(t, 20*time.Second), "v"); err != nil || s.Info().Bytes != 0 {
+	if err := s.Remove(ctxFor(t, patience), "v"); err != nil || s.Info().Bytes != 0 {
 		t.Errorf("%v, %+v", err, s.Info())
 	}
 }
@@ -106,7 +106,7 @@ func TestSharesOfSessions(t *testing.T) {
 	r := registry(t, st, Options{Max: 16})
 	fill := func(principal string) (n int) {
 		for ; n < 20; n++ {
-			if _, _, err := bind(t, r, principal, fmt.Sprint("s", n)).Put(ctxFor(t, 20*time.Second), New{Name: "v", Data: []byte("1")}); err != nil {
+			if _, _, err := bind(t, r, principal, fmt.Sprint("s", n)).Put(ctxFor(t, patience), New{Name: "v", Data: []byte("1")}); err != nil {
 				if !strings.Contains(err.Error(), "session.max") {
 					t.Fatal(err)
 				}
@@ -129,10 +129,10 @@ func TestMaxAge(t *testing.T) {
 	refused(t, s, New{Name: "w", Data: []byte("1")}, "session.maxAge")
 	holds(t, s, "v", "1")
 	release := s.Hold()
-	r.Sweep(ctxFor(t, 20*time.Second), time.Now())
+	r.Sweep(ctxFor(t, patience), time.Now())
 	holds(t, s, "v", "1")
 	release()
-	r.Sweep(ctxFor(t, 20*time.Second), time.Now())
+	r.Sweep(ctxFor(t, patience), time.Now())
 	if _, err := s.Value("v"); err == nil {
 		t.Error("it outlived its age")
 	}
@@ -154,7 +154,7 @@ func TestLongTales(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string]string{"small": "1", "large": text(store.MaxEntry-30_000, 1)} {
-		_, _, err = s.Put(ctxFor(t, 20*time.Second), New{Name: name, Data: []byte(data), Description: strings.Repeat("<", 4096), By: long, Origin: &Origin{Tool: long, Used: used}})
+		_, _, err = s.Put(ctxFor(t, patience), New{Name: name, Data: []byte(data), Description: strings.Repeat("<", 4096), By: long, Origin: &Origin{Tool: long, Used: used}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,9 @@ func soak(short, long int) int {
 	return short
 }
 
+// patience is how long a test waits for something that must happen.
+const patience = await.Patience
+
 func ctxFor(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

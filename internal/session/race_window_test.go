@@ -17,7 +17,7 @@ import (
 // other's value with it.
 func TestBeginAtOnce(t *testing.T) {
 	r := registry(t, storetest.Open(t, store.Options{}), Options{})
-	ctx := ctxFor(t, 20*time.Second)
+	ctx := ctxFor(t, patience)
 	inside, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	go func() {
 		_, err := bind(t, r, "p", "s").commit(ctx, func(*state) (*event, []byte, error) {

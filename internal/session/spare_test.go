@@ -50,7 +50,7 @@ func TestSparesAreFoundAgain(t *testing.T) {
 	}
 	store1(t, s, "big", text(600_000, 1))
 	store1(t, s, "big", text(600_000, 2))
-	if err := s.Remove(ctxFor(t, 20*time.Second), "big"); err != nil {
+	if err := s.Remove(ctxFor(t, patience), "big"); err != nil {
 		t.Fatal(err)
 	}
 	if u, b := usage(t, first); u.Entries != uint64(n+4) || b.Entries == 0 {
@@ -67,7 +67,7 @@ func TestSparesAreFoundAgain(t *testing.T) {
 func entry(t *testing.T, r *Registry, id string, data string) {
 	t.Helper()
 	l, _ := logs(t, r)
-	if _, err := l.AppendAny(ctxFor(t, 20*time.Second), subject(id), []byte(data)); err != nil {
+	if _, err := l.AppendAny(ctxFor(t, patience), subject(id), []byte(data)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestUnreadableEntries(t *testing.T) {
 func TestOwnerIsLost(t *testing.T) {
 	st := storetest.Open(t, store.Options{})
 	r := registry(t, st, Options{})
-	ctx := ctxFor(t, 20*time.Second)
+	ctx := ctxFor(t, patience)
 	l, _ := logs(t, r)
 	for _, name := range []string{"read", "written", "idle"} {
 		store1(t, bind(t, r, "p", name), "v", `"`+name+`"`)
@@ -174,7 +174,7 @@ func TestWiped(t *testing.T) {
 		store1(t, a, "v", fmt.Sprintf(`"of a, %d"`, i))
 	}
 	l, _ := logs(t, r)
-	if err := l.Purge(ctxFor(t, 20*time.Second), ""); err != nil {
+	if err := l.Purge(ctxFor(t, patience), ""); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 8 {

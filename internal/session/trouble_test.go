@@ -82,12 +82,10 @@ func TestClusterLost(t *testing.T) {
 	o.Timeout = 3 * time.Second
 	st := storetest.Open(t, o)
 	r := registry(t, st, Options{Timeout: time.Hour})
-	ctx := ctxFor(t, 110*time.Second)
+	ctx := ctxFor(t, 3*await.Patience)
 	l := &ledger{s: bind(t, r, "p", "s"), values: map[string]string{}, unsure: map[string]string{}}
 	for range 10 {
-		if err := l.put(ctx); err != nil {
-			t.Fatal(err)
-		}
+		await.NoError(t, "it is written to", func() error { return l.put(ctx) })
 	}
 	leader := c.Leader(t, logName)
 	c.Kill(leader)
@@ -151,7 +149,7 @@ func TestCallerGoesAway(t *testing.T) {
 // what changes nothing write nothing.
 func TestOneEntryPerWrite(t *testing.T) {
 	r := registry(t, storetest.Open(t, store.Options{}), Options{Timeout: time.Hour})
-	ctx := ctxFor(t, 20*time.Second)
+	ctx := ctxFor(t, patience)
 	s := bind(t, r, "p", "s")
 	last := func() uint64 { u, _ := usage(t, r); return u.Last }
 	for i, step := range []struct {

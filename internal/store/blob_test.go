@@ -17,7 +17,7 @@ import (
 
 func blobs(t testing.TB, s *store.Store) (*store.Blobs, *store.Log) {
 	t.Helper()
-	ctx := ctxFor(t, 20*time.Second)
+	ctx := ctxFor(t, patience)
 	b, err := s.Blobs(ctx, "blob")
 	if err != nil {
 		t.Fatal(err)

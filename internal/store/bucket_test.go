@@ -17,7 +17,7 @@ import (
 
 func bucket(t testing.TB, s *store.Store, o store.BucketOptions) *store.Bucket {
 	t.Helper()
-	b, err := s.Bucket(ctxFor(t, 20*time.Second), o)
+	b, err := s.Bucket(ctxFor(t, patience), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -300,7 +300,7 @@ func TestTail(t *testing.T) {
 			t.Error(err)
 		}
 		enough := errors.New("enough")
-		if err := l.Tail(ctxFor(t, 20*time.Second), "", 1, func(store.Entry) error { return enough }); !errors.Is(err, enough) {
+		if err := l.Tail(ctxFor(t, patience), "", 1, func(store.Entry) error { return enough }); !errors.Is(err, enough) {
 			t.Error(err)
 		}
 	})

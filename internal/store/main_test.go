@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
@@ -24,6 +25,9 @@ func TestMain(m *testing.M) {
 // roles are what the test binary does when it is started as a child.
 var roles = map[string]func(){"append": roleAppend, "churn": roleChurn, "hold": roleHold, "delete": roleDelete, "disk": roleDisk, "count": roleCount}
 
+// patience is how long a test waits for something that must happen.
+const patience = await.Patience
+
 func ctxFor(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -33,7 +37,7 @@ func ctxFor(t testing.TB, d time.Duration) context.Context {
 
 func openLog(t testing.TB, s *store.Store, o store.LogOptions) *store.Log {
 	t.Helper()
-	l, err := s.Log(ctxFor(t, 20*time.Second), o)
+	l, err := s.Log(ctxFor(t, patience), o)
 	if err != nil {
 		t.Fatal(err)
 	}

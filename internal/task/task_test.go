@@ -18,7 +18,7 @@ import (
 // await polls until ok.
 func await(t rapid.TB, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -63,17 +63,22 @@ func parkOne(t *testing.T, u *Upstream, who string) string {
 // A call whose client does not come back is ended at the server too, and its
 // place in the queue is kept until then and no longer.
 func TestParkedCallExpires(t *testing.T) {
-	_, u, _ := asker(t, 300*time.Millisecond, func(o *Options) {
+	const wait = 300 * time.Millisecond
+	pool, u, _ := asker(t, wait, func(o *Options) {
 		o.Queue = &Queue{Concurrency: 1, Capacity: 1, Timeout: time.Minute}
 	})
+	began := time.Now()
 	state := parkOne(t, u, "a")
-	if s := u.Status(); s.Running != 1 {
+	if s := u.Status(); s.Running != 1 && time.Since(began) < wait {
 		t.Errorf("%d run while one is parked", s.Running)
 	}
 	await.Until(t, "the place is free", func() bool { return u.Status().Running == 0 })
 	if resp, err := ask(u, "a", state); !fault.Is(err, fault.ContinuationLost) {
 		t.Errorf("too late: %s, %v", resp.Result, err)
 	}
+	pool.parking.mu.Lock()
+	pool.parking.wait = time.Minute
+	pool.parking.mu.Unlock()
 	state = parkOne(t, u, "a")
 	if resp, err := ask(u, "a", state); err != nil || !strings.Contains(string(resp.Result), "decline") {
 		t.Errorf("in time: %s, %v", resp.Result, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/wire"
@@ -200,11 +201,7 @@ func TestSamplingEndsWithItsCall(t *testing.T) {
 		}()
 		<-began
 		cancel()
-		select {
-		case <-ended:
-		case <-time.After(20 * time.Second):
-			t.Fatal("the model goes on")
-		}
+		await.Value(t, "the model ends", ended)
 		// The server may be told that there is no answer, and say so, before the call is over.
 		if got := <-done; strings.Contains(got, "assistant") {
 			t.Errorf("the call went on: %s", got)

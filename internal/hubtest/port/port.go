@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // Outgoing connections begin at 32768 on Linux and at 49152 elsewhere.
@@ -76,7 +78,7 @@ func Address(tb testing.TB) string {
 // that was started meanwhile has its socket until it runs its own program.
 func Listen(tb testing.TB, address string) net.Listener {
 	tb.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(await.Patience); ; time.Sleep(10 * time.Millisecond) {
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			return l

@@ -5,7 +5,8 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
-	"time"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 func TestParseStatus(t *testing.T) {
@@ -49,13 +50,7 @@ func TestChild(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(10 * time.Second); Alive(pid); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatal("it is killed and alive")
-		}
-	}
+	await.Until(t, "it is killed", func() bool { return !Alive(pid) })
 	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
 		t.Errorf("after the end: %q, %v", rest, err)
 	}

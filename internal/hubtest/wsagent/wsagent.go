@@ -94,11 +94,14 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// Open lets one connection go on that is at a gate, within a minute.
+// Open lets one connection go on that is at a gate, within a minute and before
+// the server is closed.
 func (s *Server) Open() error {
 	select {
 	case s.gate <- struct{}{}:
 		return nil
+	case <-s.ctx.Done():
+		return errors.New("the server is closed")
 	case <-time.After(time.Minute):
 		return fmt.Errorf("no agent has come to a gate")
 	}
