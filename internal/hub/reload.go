@@ -224,8 +224,8 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 		h.connections.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
 		h.chat.bound(cfg)
 	}
-	if p.pool {
-		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval})
+	if p.pool || p.limits {
+		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval, Alone: cfg.Limits.SessionIdle})
 	}
 	if p.policy {
 		h.setPolicy(cfg)

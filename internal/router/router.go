@@ -167,7 +167,7 @@ func (a *Agent) admitted(ctx context.Context, req *mcp.Request) (mcp.Response, e
 func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	switch req.Method {
 	case "initialize", "server/discover":
-		h, err := a.u().Hello(ctx, req.Client)
+		h, err := a.u().Hello(ctx, req.Client, req.Session)
 		if err != nil {
 			return mcp.Response{}, err
 		}
@@ -175,7 +175,7 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		resp.Result = mcp.AddHubs(resp.Result, slices.Concat(a.r.pool.Hub(), h.Hubs))
 		return resp, err
 	case "logging/setLevel":
-		if err := a.u().SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
+		if err := a.u().SetLevel(ctx, req.Client, req.Session, req.Client.LogLevel()); err != nil {
 			return mcp.Response{}, err
 		}
 		return mcp.Response{Result: []byte("{}")}, nil
