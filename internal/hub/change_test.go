@@ -120,6 +120,35 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 	}
 }
 
+// The connection to an agent is everybody's. Who has none with the hub cannot end
+// what others have subscribed to by it, nor name their tasks.
+func TestSubscriptionsAreNotEndedByOthers(t *testing.T) {
+	hubtest.Parallel(t)
+	for _, transport := range []string{"stdio", "sse"} {
+		t.Run(transport, func(t *testing.T) {
+			spec := recoverySpec()
+			spec.RecordPath = t.TempDir() + "/record"
+			w := newWorld(t, cell{hubtest.Legacy, transport, false}, spec, worldOptions{})
+			ax := w.subscribe(t, w.client)
+			w.listening(t)
+			w.touch(t, ax)
+			bob := w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: w.face("up"), Sessionless: true, Token: tokenFor(t, w.Hub, "bob", "*").token})
+			for _, ask := range [][2]string{
+				{"resources/subscribe", `{"uri":"mem://a"}`}, {"resources/unsubscribe", `{"uri":"mem://a"}`},
+				{"tasks/list", `{}`}, {"tasks/get", `{"taskId":"1"}`}, {"tasks/result", `{"taskId":"1"}`}, {"tasks/cancel", `{"taskId":"1"}`},
+			} {
+				if f := bob.Call(ask[0], ask[1]).Fault(); f.Code != -32601 {
+					t.Errorf("%s: %+v", ask[0], f)
+				}
+			}
+			w.touch(t, ax)
+			if sent := w.received(t, spec.RecordPath); strings.Contains(sent, `"tasks/`) || strings.Contains(sent, `"resources/unsubscribe"`) {
+				t.Errorf("the server was sent %s", sent)
+			}
+		})
+	}
+}
+
 // received is all that the upstream was sent.
 func (w *world) received(t testing.TB, record string) string {
 	t.Helper()

@@ -197,8 +197,15 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 			return mcp.Response{}, err
 		}
 	}
-	if req.Client.Era == mcp.Modern && strings.HasPrefix(req.Method, "tasks/") {
+	switch task := strings.HasPrefix(req.Method, "tasks/"); {
+	case task && req.Client.Era == mcp.Modern:
 		return a.r.task.Handle(ctx, req, a.u().Name())
+	case task || req.Method == "resources/subscribe" || req.Method == "resources/unsubscribe":
+		// They act on what belongs to a connection: tasks of the era before, and
+		// subscriptions. The agent's is everybody's, whose tasks it would name
+		// and whose subscriptions it would end. Who has a connection with us
+		// subscribes by that, and is not heard here.
+		return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
 	}
 	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
 }
