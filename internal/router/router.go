@@ -98,22 +98,29 @@ func (r *Router) changed(changes []catalog.Change) {
 		if a == nil {
 			continue
 		}
-		if c.Differ.Tools || c.Said.Tools {
-			a.audience.Tell(mcp.NoteToolsChanged, a.sees)
-		}
-		if c.Differ.Prompts || c.Said.Prompts {
-			a.audience.Tell(mcp.NotePromptsChanged, a.sees)
-		}
-		if c.Differ.Resources || c.Said.Resources {
-			a.audience.Tell(mcp.NoteResourcesChanged, a.sees)
-		}
+		a.tell(mcp.NoteToolsChanged, &c, c.Differ.Tools, c.Said.Tools, catalog.Tool)
+		a.tell(mcp.NotePromptsChanged, &c, c.Differ.Prompts, c.Said.Prompts, catalog.Prompt)
+		a.tell(mcp.NoteResourcesChanged, &c, c.Differ.Resources, c.Said.Resources, catalog.Resource, catalog.Template)
 	}
 }
 
-// sees reports whether the agent is there for a listener.
-func (a *Agent) sees(l *mcp.Listener) bool {
-	v := a.r.door.View(l.Client, l.Session)
-	return v.Server(a.Name())
+// tell tells of a list those who can see something of what differs in it. Of what
+// the agent only says to be another, nobody knows what it is, and those are told
+// who see everything that it offers.
+func (a *Agent) tell(method string, c *catalog.Change, differs, said bool, kinds ...catalog.Kind) {
+	if !differs && !said {
+		return
+	}
+	a.audience.Tell(method, func(l *mcp.Listener) bool {
+		v := a.r.door.View(l.Client, l.Session)
+		if !v.Server(a.Name()) {
+			return false
+		}
+		if said && v.Whole(a.Name(), a.u().Builtin()) {
+			return true
+		}
+		return differs && slices.ContainsFunc(kinds, func(k catalog.Kind) bool { return slices.ContainsFunc(c.Items(k), v.Item) })
+	})
 }
 
 func (r *Router) heard(name, method string, params []byte) {
