@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/session"
@@ -119,7 +120,10 @@ func (h *Hub) switchForAll(name string, on bool, who *auth.Principal) {
 	h.switched = said
 	h.door.Switch(said) // under the lock, so that the last one counts
 	h.mu.Unlock()
-	h.gateway.Differ()
+	h.gateway.Differ(func(l *mcp.Listener) bool {
+		v := h.door.View(l.Client, l.Session)
+		return v.Follows(name)
+	})
 	h.log.Info("a module was switched", obs.KeyAction, "switch", "module", name, "on", on, "by", who.Name)
 	h.events.Emit(event.Record{Type: event.ModuleSwitch, Principal: who.Name, Upstream: name, Data: map[string]bool{"on": on}})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm/models"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -231,7 +232,8 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 		h.setPolicy(cfg)
 	}
 	if p.policy || p.chat || p.offers {
-		defer h.gateway.Differ() // when it is in effect
+		// When it is in effect. What it means for whom is not known.
+		defer h.gateway.Differ(func(*mcp.Listener) bool { return true })
 	}
 	if p.console {
 		h.exchanges.Switch(cfg.Console.Exchanges)
