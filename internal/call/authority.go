@@ -363,11 +363,15 @@ func refused(s *policy.Subject, v policy.Verdict, dec policy.Decision) error {
 // Sampling decides whether a server that works on a client's call may have the
 // answer of a model, and has a person decide if the policy says so. The
 // decision may hold a request that the person has edited. An error of kind
-// Denied says that it was not allowed.
+// Denied says that it was not allowed. The call may go on for a while after its
+// client has left, so that everybody whom it rests on is looked up first.
 func (d *Door) Sampling(ctx context.Context, c *mcp.Client, server string, a policy.Approval) (policy.Decision, error) {
 	ref := server + ":sampling"
 	s := policy.Subject{Kind: policy.KindSampling, Tool: ref, Upstream: server, Ref: ref}
 	by := c.By(actor.BySampling(server))
+	if err := d.present(ctx, by.Actor, ref); err != nil {
+		return policy.Decision{}, err
+	}
 	v := d.decide(by.Actor, &s, nil)
 	switch v.Action {
 	case policy.Allow:
@@ -377,9 +381,6 @@ func (d *Door) Sampling(ctx context.Context, c *mcp.Client, server string, a pol
 	}
 	full := d.approval(by, &s, v)
 	full.Tool, full.Session, full.Args, full.Reason = a.Tool, a.Session, a.Args, a.Reason
-	if err := d.present(ctx, by.Actor, ref); err != nil {
-		return policy.Decision{}, err
-	}
 	dec, err := d.AskAtDesk(ctx, full)
 	if err == nil && dec.Approve {
 		err = d.present(ctx, by.Actor, ref)

@@ -104,3 +104,22 @@ func TestCallWaitsForWhatCannotBeRead(t *testing.T) {
 		t.Errorf("given up: %v", err)
 	}
 }
+
+// A server that goes on with a call of somebody whose token was revoked has no
+// model's answer any more, also where nobody has to be asked for one.
+func TestNoModelAnswersForWhoIsGone(t *testing.T) {
+	var gone atomic.Bool
+	d := New(Options{Rules: compiled(policy.Rule{Tools: []string{"box:sampling"}, Action: policy.Allow}), Principal: func(name string, via auth.Via) (*auth.Principal, error) {
+		if gone.Load() {
+			return nil, nil
+		}
+		return lookupOf(ann)(name, via)
+	}})
+	if dec, err := d.Sampling(t.Context(), as(direct(ann)), "box", policy.Approval{}); err != nil || !dec.Approve {
+		t.Errorf("while the token is there: %+v, %v", dec, err)
+	}
+	gone.Store(true)
+	if dec, err := d.Sampling(t.Context(), as(direct(ann)), "box", policy.Approval{}); !fault.Is(err, fault.Denied) || dec.Approve {
+		t.Errorf("when it is revoked: %+v, %v", dec, err)
+	}
+}

@@ -153,7 +153,7 @@ func keyOf(c *Call, t *toolCall) (key cacheKey, ok bool) {
 	client := c.Req.Client
 	h := sha256.New()
 	part(h, binary.BigEndian.AppendUint64(nil, c.Upstream.Serial()))
-	for _, text := range []string{c.Item.Upstream, c.Item.Name, c.Item.Digest, client.Actor.Tag(), c.Upstream.Connection(client),
+	for _, text := range []string{c.Item.Upstream, c.Item.Name, c.Item.Digest, client.Actor.Tag(), c.Upstream.Connection(client, c.Req.Session),
 		strconv.Itoa(int(client.Era)), client.Version, strconv.FormatBool(client.Connection != "")} {
 		part(h, []byte(text))
 	}

@@ -76,6 +76,17 @@ func (v *View) Server(name string) bool {
 	return on || !said
 }
 
+// Follows reports whether a server is inside or not as Switch says: it is in scope,
+// and the Session has not said otherwise.
+func (v *View) Follows(server string) bool {
+	if v.switched != nil {
+		if _, said := v.switched.Switched(server); said {
+			return false
+		}
+	}
+	return v.actor.InScope(server)
+}
+
 // Item reports whether an item is inside.
 func (v *View) Item(it *catalog.Item) bool { return v.Server(it.Upstream) && v.Offered(it) }
 

@@ -126,7 +126,7 @@ func limitFields() []field[Limits] {
 		sizeField("cacheBytes", "Memory for results kept to be reused. A result larger than an eighth of it is not kept.", 64<<10, 4<<30, func(l *Limits) *int { return &l.CacheBytes }),
 		intField("sessions", "Connections of legacy clients at once.", 1, 1_000_000, func(l *Limits) *int { return &l.Sessions }),
 		durationField("taskTTL", "Forget a task, and end it if it still runs, so long after it began.", func(l *Limits) *time.Duration { return &l.TaskTTL }),
-		durationField("sessionIdle", "Forget a legacy client's connection that was not used for so long; \"0s\" is never.", func(l *Limits) *time.Duration { return &l.SessionIdle }),
+		durationField("sessionIdle", "Forget a legacy client's connection that was not used for so long, and close what `sharing: session` keeps for requests that come by none; \"0s\" is never.", func(l *Limits) *time.Duration { return &l.SessionIdle }),
 		sizeField("headerBytes", "The longest header of one HTTP request.", 1<<10, 16<<20, func(l *Limits) *int { return &l.HeaderBytes }),
 		intField("connections", "Open connections to the hub. One caller can hold half of them, and a quarter is kept for the owner; who has not shown a token yet makes room for who comes next. 0 is half of the system's limit on open files.", 0, 1_000_000, func(l *Limits) *int { return &l.Connections }),
 		intField("sockets", "WebSockets and event streams of the chat that one principal may have open, and as many WebSockets of agents. All clients of this machine without a token are one principal, and may have four times as many.", 1, 250_000, func(l *Limits) *int { return &l.Sockets }),

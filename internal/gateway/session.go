@@ -64,12 +64,11 @@ func (g *Gateway) hasContext(p party) bool {
 	return p.Server(modules.ContextName) && g.pool.Get(modules.ContextName) != nil
 }
 
-// Differ tells those who listen that what they can see may be another now.
-func (g *Gateway) Differ() {
-	all := func(*mcp.Listener) bool { return true }
-	g.audience.Tell(mcp.NoteToolsChanged, all)
-	g.audience.Tell(mcp.NotePromptsChanged, all)
-	g.audience.Tell(mcp.NoteResourcesChanged, all)
+// Differ tells those who listen, and that may see another thing now, that they do.
+func (g *Gateway) Differ(may func(*mcp.Listener) bool) {
+	g.audience.Tell(mcp.NoteToolsChanged, may)
+	g.audience.Tell(mcp.NotePromptsChanged, may)
+	g.audience.Tell(mcp.NoteResourcesChanged, may)
 }
 
 // values are the definitions of a Session's values as resources.

@@ -22,6 +22,7 @@ const afreshTime = time.Minute
 func (h *Hub) startAfresh(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, afreshTime)
 	defer cancel()
+	h.connections.End(name)
 	if err := h.agents.book.Forget(ctx, name); err != nil {
 		return err
 	}

@@ -24,6 +24,24 @@ func (c apiClient) modules(query string) map[string]modules.Switchable {
 	return out
 }
 
+// Who has nothing of a server is not told that it was switched.
+func TestSwitchIsToldToWhomItConcerns(t *testing.T) {
+	hubtest.Parallel(t)
+	c := apiHub(t)
+	heard := c.hub.Client(t, hubtest.ClientOptions{}).Listen(`{"toolsListChanged":true}`)
+	none := c.hub.Client(t, hubtest.ClientOptions{Token: tokenFor(t, c.hub, "bob", "elsewhere").token}).Listen(listenAll)
+	c.ok("PUT", "/api/v1/modules/up", `{"on":false}`)
+	heard.Await("notifications/tools/list_changed")
+	c.hub.End() // the streams end, with what was told until then
+	for {
+		m, err := none.Read()
+		if err != nil || m.IsResponse() {
+			break
+		}
+		t.Errorf("told %s", m.Raw)
+	}
+}
+
 func TestAPIModules(t *testing.T) {
 	hubtest.Parallel(t)
 	c := apiHub(t)

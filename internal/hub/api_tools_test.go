@@ -68,6 +68,18 @@ func tokenFor(t *testing.T, h *hubtest.Hub, name string, scopes ...string) apiCl
 	return tokenWith(t, h, name, nil, scopes...)
 }
 
+// revoke revokes a token.
+func revoke(t *testing.T, h *hubtest.Hub, name string) {
+	t.Helper()
+	tokens, err := auth.OpenTokens(hub.TokensFile(h.Data, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Revoke(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // tokenWith makes a token that has rights and returns who has it.
 func tokenWith(t *testing.T, h *hubtest.Hub, name string, rights auth.Rights, scopes ...string) apiClient {
 	t.Helper()

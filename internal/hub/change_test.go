@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
@@ -117,6 +118,68 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The connection to an agent is everybody's. Who has none with the hub cannot end
+// what others have subscribed to by it, nor name their tasks.
+func TestSubscriptionsAreNotEndedByOthers(t *testing.T) {
+	hubtest.Parallel(t)
+	for _, transport := range []string{"stdio", "sse"} {
+		t.Run(transport, func(t *testing.T) {
+			spec := recoverySpec()
+			spec.RecordPath = t.TempDir() + "/record"
+			w := newWorld(t, cell{hubtest.Legacy, transport, false}, spec, worldOptions{})
+			ax := w.subscribe(t, w.client)
+			w.listening(t)
+			w.touch(t, ax)
+			bob := w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: w.face("up"), Sessionless: true, Token: tokenFor(t, w.Hub, "bob", "*").token})
+			for _, ask := range [][2]string{
+				{"resources/subscribe", `{"uri":"mem://a"}`}, {"resources/unsubscribe", `{"uri":"mem://a"}`},
+				{"tasks/list", `{}`}, {"tasks/get", `{"taskId":"1"}`}, {"tasks/result", `{"taskId":"1"}`}, {"tasks/cancel", `{"taskId":"1"}`},
+			} {
+				if f := bob.Call(ask[0], ask[1]).Fault(); f.Code != -32601 {
+					t.Errorf("%s: %+v", ask[0], f)
+				}
+			}
+			w.touch(t, ax)
+			if sent := w.received(t, spec.RecordPath); strings.Contains(sent, `"tasks/`) || strings.Contains(sent, `"resources/unsubscribe"`) {
+				t.Errorf("the server was sent %s", sent)
+			}
+		})
+	}
+}
+
+// What a rule hides from a client is not there for it, and neither is that it has
+// changed.
+func TestHiddenChangesOfAnAgentAreNotTold(t *testing.T) {
+	hubtest.Parallel(t)
+	rules := hubtest.Config(func(c *config.Config) {
+		c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:extra_*"}, Principals: []string{"bob"}, Action: "deny"}}
+	})
+	for _, merged := range []bool{true, false} {
+		c := cell{hubtest.Legacy, "stdio", merged}
+		t.Run(c.String(), func(t *testing.T) {
+			w := newWorld(t, c, recoverySpec(), worldOptions{edits: []hubtest.Edit{rules}})
+			w.listening(t)
+			alice := w.client.Listen("")
+			grow := func(tools int) {
+				t.Helper()
+				w.call("grow", "")
+				await.Until(t, "the change is told and known", func() bool {
+					alice.Await("notifications/tools/list_changed")
+					return status(t, w.Hub, "up").Tools == tools
+				})
+			}
+			grow(4) // what was learned at the start is told by now
+			bob := w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: w.face("up"), Token: tokenFor(t, w.Hub, "bob", "*").token})
+			x := w.subscribe(t, bob)
+			grow(5)
+			w.call("touch", `{"uri":"mem://a"}`)
+			if m := x.Next(); m.Method != "notifications/resources/updated" {
+				t.Errorf("bob was told %s", m.Raw)
+			}
+		})
 	}
 }
 

@@ -57,7 +57,7 @@ func (h *Hub) Ping(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	hello, err := u.Hello(ctx, nil)
+	hello, err := u.Hello(ctx, nil, "")
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/router"
 	"github.com/stoahub/stoa/internal/sample"
+	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/upstream"
 	"github.com/stoahub/stoa/internal/viewer"
 )
@@ -211,7 +212,7 @@ func (h *Hub) openDomain(Options) error {
 	})
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, Alone: h.cfg.Limits.SessionIdle, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
 		OnAsk:   func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) },
 		OnAside: func(upstream string, a mcp.Aside) { h.door.Aside(upstream, a) }})
 	h.opened(func() {
@@ -247,6 +248,11 @@ func (h *Hub) openDomain(Options) error {
 		return err
 	}
 	h.state.sessions.Watch(h.sessionEvent)
+	h.state.sessions.Watch(func(c session.Change) {
+		if c.Ended {
+			h.pool.EndSession(c.Session.Principal(), c.Session.Name())
+		}
+	})
 	h.forgetEnded()
 	return nil
 }

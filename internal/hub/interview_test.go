@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -241,6 +242,36 @@ func askOften(c *hubtest.Client, name string, n int) (answered int, err error) {
 		}
 	}
 	return answered, nil
+}
+
+// Nor does a question of a call that nobody can answer go to somebody who could
+// have answered one of their own.
+func TestQuestionOfWhoCannotAnswerGoesToNobody(t *testing.T) {
+	hubtest.Parallel(t)
+	spec := interviewSpec()
+	spec.Era = peer.EraLegacy
+	spec.Tools = append(spec.Tools, peer.Tool{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}})
+	h := hubtest.New(t, hubtest.Stdio("up", spec, hubtest.Within("slow", time.Hour)))
+	waitTools(t, h)
+	alice, bob := tokenFor(t, h, "alice", "*"), tokenFor(t, h, "bob", "*")
+	c := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Capabilities: askable, Token: bob.token})
+	x := c.Go("tools/call", hubtest.ToolParams("up__slow", ""))
+	await.Until(t, "bob's call runs", func() bool { return status(t, h, "up").Running == 1 })
+	asked := make(chan string, 1)
+	go func() {
+		defer close(asked)
+		if m, err := x.Read(); err == nil {
+			asked <- string(m.Raw)
+			c.Answer(m, "result", elicited) // or alice would wait
+		}
+	}()
+	if _, e := alice.tool("up__elicit", `{"message":"the question of alice"}`); !strings.Contains(string(e.Error)+string(e.Data), "missing_capability") {
+		t.Errorf("alice's call: %s %s", e.Error, e.Data)
+	}
+	x.Close()
+	for q := range asked {
+		t.Errorf("bob was told %s", q)
+	}
 }
 
 // A legacy client on a pipe is asked there.

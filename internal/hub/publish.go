@@ -158,13 +158,26 @@ func (h *Hub) offerPlans(ctx context.Context) error {
 	p.mu.Lock()
 	p.offered = now
 	p.mu.Unlock()
-	for tool, only := range now.only {
-		if was, ok := before.only[tool]; ok && was != only {
-			h.gateway.Differ() // who can see it has changed, and perhaps nothing of the tool
-			break
+	h.reoffered(before.only, now.only)
+	return nil
+}
+
+// reoffered tells those who could see a plan and cannot any more, or the other way
+// round: perhaps nothing of the tool itself has changed.
+func (h *Hub) reoffered(before, now map[string]string) {
+	concerned := map[string]bool{} // by name; "" is everybody
+	for tool, only := range now {
+		if was, ok := before[tool]; ok && was != only {
+			concerned[was], concerned[only] = true, true
 		}
 	}
-	return nil
+	if len(concerned) == 0 {
+		return
+	}
+	h.gateway.Differ(func(l *mcp.Listener) bool {
+		v := h.door.View(l.Client, l.Session)
+		return v.Server(modules.PlanName) && (concerned[""] || concerned[l.Client.Actor.Name()])
+	})
 }
 
 // planModule is the module of plans.

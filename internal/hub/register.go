@@ -83,7 +83,7 @@ func (h *Hub) meet(ctx context.Context, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
-	if _, err := u.Hello(ctx, nil); errors.Is(err, upstream.ErrCircle) {
+	if _, err := u.Hello(ctx, nil, ""); errors.Is(err, upstream.ErrCircle) {
 		f := fault.New(fault.InvalidRequest, name, "the agent is this hub itself, or one that offers what this hub offers")
 		f.Hint = "Register the agent that does the work, not the hub that serves it."
 		return f

@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/llm/models"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/upstream"
 )
 
@@ -224,14 +225,15 @@ func (h *Hub) apply(p *changes, cfg *config.Config) error {
 		h.connections.Bound(cfg.Limits.Sessions, cfg.Limits.SessionIdle)
 		h.chat.bound(cfg)
 	}
-	if p.pool {
-		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval})
+	if p.pool || p.limits {
+		h.pool.Bound(upstream.PoolOptions{Max: cfg.Pool.Max, Sweep: cfg.Pool.CleanupInterval, Alone: cfg.Limits.SessionIdle})
 	}
 	if p.policy {
 		h.setPolicy(cfg)
 	}
 	if p.policy || p.chat || p.offers {
-		defer h.gateway.Differ() // when it is in effect
+		// When it is in effect. What it means for whom is not known.
+		defer h.gateway.Differ(func(*mcp.Listener) bool { return true })
 	}
 	if p.console {
 		h.exchanges.Switch(cfg.Console.Exchanges)

@@ -125,6 +125,33 @@ func TestRevokedTokenHearsNothing(t *testing.T) {
 	}
 }
 
+// A connection has the rights of the token that opened it, and is not there for
+// another one that was given the same name.
+func TestConnectionOfARevokedTokenIsNotTheNextOnes(t *testing.T) {
+	hubtest.Parallel(t)
+	h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Tools: echoTool()}), hubtest.Stdio("secret", peer.Spec{Tools: echoTool()}))
+	waitTools(t, h)
+	await.Until(t, "the other server is read", func() bool { return status(t, h, "secret").Tools > 0 })
+	wide := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Token: tokenFor(t, h, "bob", "*").token})
+	if m := wide.Tool("secret__echo", `{"a":1}`); m.Text() != `{"a":1}` {
+		t.Fatalf("the first token: %s", m.Raw)
+	}
+	kept := h.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Token: tokenFor(t, h, "carol", "*").token})
+	revoke(t, h, "bob")
+	narrow := tokenFor(t, h, "bob", "up")
+	wide.Token = narrow.token
+	a := wide.Do(wide.Request("9", "tools/call", hubtest.ToolParams("secret__echo", `{"a":2}`)))
+	if a.Status != http.StatusNotFound {
+		t.Errorf("the next token goes on with it: %d %s", a.Status, a.Body)
+	}
+	if got := (apiClient{t, h, h.Token}).ok("GET", "/api/v1/connections?principal=bob", ""); hubtest.Decode[struct{ Total int }](got).Total != 0 {
+		t.Errorf("it is open still: %s", got)
+	}
+	if m := kept.Tool("secret__echo", `{"a":3}`); m.Text() != `{"a":3}` {
+		t.Errorf("another's connection: %s", m.Raw)
+	}
+}
+
 // A task of a token that is revoked asks nobody any more: its question is
 // withdrawn, and there is nothing left to approve.
 func TestRevokedTokensTaskIsOver(t *testing.T) {

@@ -1,10 +1,12 @@
 package hub_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -23,6 +25,13 @@ func unshared(t *testing.T, edits ...hubtest.Edit) *world {
 	w := newWorld(t, cell{hubtest.Legacy, "stdio", false}, spec, o)
 	w.listening(t)
 	return w
+}
+
+// nth calls count by the API, and returns which call of it that is for its server.
+func nth(c apiClient) string {
+	c.t.Helper()
+	_, e := c.tool("up__count", "{}")
+	return hubtest.Decode[string](e.Data)
 }
 
 // Each client has a process of its own, nobody sees another's state, all of
@@ -67,6 +76,94 @@ func TestUnsharedServerKeepsClientsApart(t *testing.T) {
 			}
 		}
 		return status(t, w.Hub, "up").Connections == atFirst.Connections
+	})
+}
+
+// Nor do callers share that come by no connection: programs, and clients of the
+// modern era or without a session. Each has one of its own for each session that
+// it names, which ends with the session, and what it does beside its requests goes
+// there too.
+func TestUnsharedServerKeepsCallersApart(t *testing.T) {
+	hubtest.Parallel(t)
+	w := unshared(t, hubtest.Modules())
+	alice, bob := tokenFor(t, w.Hub, "alice", "*"), tokenFor(t, w.Hub, "bob", "*")
+	modern := func(c apiClient, session string) string {
+		o := hubtest.ClientOptions{Era: hubtest.Modern, Token: c.token}
+		if session != "" {
+			o.Header = in(session)
+		}
+		return w.Hub.Client(t, o).Tool("up__count", "").Text()
+	}
+	batch := func(c apiClient) string {
+		_, e := c.tool("tools_batch", `{"calls":[{"tool":"up__count","arguments":{}}]}`)
+		r := hubtest.Decode[struct{ Results []struct{ Data any } }](e.Data)
+		if len(r.Results) != 1 {
+			t.Fatalf("the batch: %s %s", e.Data, e.Error)
+		}
+		return fmt.Sprint(r.Results[0].Data)
+	}
+	for _, step := range []struct{ what, got, want string }{
+		{"alice's first call", nth(alice), "1"},
+		{"bob's first call", nth(bob), "1"},
+		{"alice's second, by another way", modern(alice, ""), "2"},
+		{"alice's third", w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true, Token: alice.token}).Tool("up__count", "").Text(), "3"},
+		{"alice's at the agent", w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Modern, Face: w.face("up"), Token: alice.token}).Tool("count", "").Text(), "4"},
+		{"alice's in a session", modern(alice, "work"), "1"},
+		{"bob's in one of that name", modern(bob, "work"), "1"},
+		{"alice's once more in hers", modern(alice, "work"), "2"},
+		{"a legacy client of hers", w.Hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Token: alice.token}).Tool("up__count", "").Text(), "1"},
+		{"bob's second call", nth(bob), "2"},
+	} {
+		if step.got != step.want {
+			t.Errorf("%s: the server counted %s instead of %s", step.what, step.got, step.want)
+		}
+	}
+	if got := batch(bob); got != "3" {
+		t.Errorf("bob's in a batch: %s", got)
+	}
+	before := status(t, w.Hub, "up").Connections
+	alice.ok("POST", "/api/tools/context_add", `{"name":"a","data":"b"}`, "Stoa-Session", "work")
+	alice.ok("DELETE", "/api/v1/sessions/work", "")
+	await.Until(t, "what her session had has ended with it", func() bool { return status(t, w.Hub, "up").Connections == before-1 })
+	if got := modern(alice, "work"); got != "1" {
+		t.Errorf("a new session of that name goes on with %s", got)
+	}
+	if got := modern(bob, "work"); got != "2" {
+		t.Errorf("bob's was ended with it: %s", got)
+	}
+}
+
+// A token that is made again under a name does not find what the server kept for
+// the one before.
+func TestUnsharedServerForgetsARevokedToken(t *testing.T) {
+	hubtest.Parallel(t)
+	w := unshared(t)
+	bob := tokenFor(t, w.Hub, "bob", "*")
+	if got := nth(bob) + nth(bob); got != "12" {
+		t.Fatalf("it counted %s", got)
+	}
+	revoke(t, w.Hub, "bob")
+	if got := nth(tokenFor(t, w.Hub, "bob", "*")); got != "1" {
+		t.Errorf("the new token's first call is number %s", got)
+	}
+}
+
+// What requests without a connection had is closed when it was not used for as
+// long as a silent client's connection is kept.
+func TestUnsharedServerEndsWhatNobodyUses(t *testing.T) {
+	hubtest.Parallel(t)
+	spec := peer.Spec{Era: peer.EraLegacy, Tools: []peer.Tool{{Name: "count", Behaviour: peer.Do(peer.Count)}}}
+	h := hubtest.New(t, hubtest.Stdio("up", spec, func(s *config.Server) { s.Sharing = config.PerSession }), hubtest.Config(func(c *config.Config) {
+		c.Limits.SessionIdle, c.Pool.CleanupInterval = 50*time.Millisecond, 10*time.Millisecond
+	}))
+	waitTools(t, h)
+	before := status(t, h, "up")
+	if got := nth(apiClient{t, h, h.Token}); got != "1" {
+		t.Fatalf("it counted %s", got)
+	}
+	await.Until(t, "its process has ended", func() bool {
+		s := status(t, h, "up")
+		return s.Starts > before.Starts && s.Connections == before.Connections
 	})
 }
 

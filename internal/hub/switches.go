@@ -10,6 +10,7 @@ import (
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/event"
 	"github.com/stoahub/stoa/internal/journal"
+	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/modules"
 	"github.com/stoahub/stoa/internal/obs"
 	"github.com/stoahub/stoa/internal/store"
@@ -63,13 +64,16 @@ func (h *Hub) applySwitches() {
 // wasSwitched takes note of what was switched, here or at another hub.
 func (h *Hub) wasSwitched(key string, now *hubSwitch) {
 	h.applySwitches()
-	h.gateway.Differ()
 	name, by := "", ""
 	if now != nil {
 		name, by = now.Name, now.By
 	} else if b, err := hex.DecodeString(key); err == nil {
 		name = string(b)
 	}
+	h.gateway.Differ(func(l *mcp.Listener) bool {
+		v := h.door.View(l.Client, l.Session)
+		return v.Follows(name)
+	})
 	on := !h.door.Off(name)
 	h.log.Info("a module was switched for all", obs.KeyAction, "switch", "module", name, "on", on, "by", by)
 	h.events.Emit(event.Record{Type: event.ModuleSwitch, Principal: by, Upstream: name, Data: map[string]bool{"on": on}})

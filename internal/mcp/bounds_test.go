@@ -147,7 +147,7 @@ func TestLogMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := false
-		f.notification(&m, nil, func(to *pending, _ string, _ []byte) { got = to == p })
+		f.notification(&m, nil, Legacy, func(to *pending, _ string, _ []byte) { got = to == p })
 		if got != tc.want {
 			t.Errorf("%+v, message of level %s: told %t", tc.o, tc.level, got)
 		}

@@ -2,7 +2,10 @@ package mcp
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,5 +103,59 @@ func TestPipeConnQuestionOfCancelledCall(t *testing.T) {
 		call.want(t, `{}`)
 		f.hangUp()
 		c.Close()
+	})
+}
+
+// Over HTTP, what a server says of a cancelled call may come by the stream of the
+// session, as what it says of all others does.
+func TestHTTPConnQuestionOfCancelledCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := make(chan string)
+		began := make(chan string, 2)
+		finish := make(chan struct{})
+		s := &sessionServer{get: func(_ int, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", sseAnswer)
+			say(w)
+			for {
+				select {
+				case q := <-ask:
+					say(w, q)
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}, post: func(w http.ResponseWriter, r *http.Request, body string) {
+			began <- body
+			select {
+			case <-finish:
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":3,"result":{}}`)
+			case <-r.Context().Done():
+			}
+		}}
+		c, stop := hearing(t, s, ConnOptions{})
+		open := make(chan struct{})
+		c.Hear(func(int) time.Duration { return time.Second }, sync.OnceFunc(func() { close(open) }))
+		<-open
+		now := make(chan struct{})
+		close(now)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := start(ctx, c, able("a", now))
+		<-began
+		cancel()
+		gone.wantErr(t, func(err error) bool { return err == context.Canceled })
+		call := start(t.Context(), c, able("b", now))
+		<-began
+		ask <- `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`
+		if got := <-s.reply; !strings.Contains(got, fault.MissingCapability.String()) {
+			t.Errorf("while the server may be at work on the cancelled call: %s", got)
+		}
+		<-time.After(2 * haunt)
+		ask <- `{"jsonrpc":"2.0","id":"r","method":"elicitation/create","params":{}}`
+		if got := <-s.reply; got != `{"jsonrpc":"2.0","id":"r","result":"b"}` {
+			t.Errorf("later: %s", got)
+		}
+		close(finish)
+		call.want(t, `{}`)
+		stop()
 	})
 }

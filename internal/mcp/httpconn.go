@@ -175,14 +175,14 @@ func (c *HTTPConn) Call(ctx context.Context, o *Outgoing) (Response, error) {
 	resp, err := c.post(ctx, body, c.headers(o, o.Method))
 	if err != nil {
 		if ctx.Err() != nil {
-			c.cancelled(o, id)
+			c.cancelled(p, id)
 		}
 		return Response{}, c.sendError(ctx, err)
 	}
 	defer resp.Body.Close()
 	answer, err := c.answer(resp, p)
 	if err != nil && ctx.Err() != nil {
-		c.cancelled(o, id)
+		c.cancelled(p, id)
 		err = context.Cause(ctx)
 	}
 	if err == nil {
@@ -203,11 +203,12 @@ func (c *HTTPConn) sendError(ctx context.Context, err error) error {
 }
 
 // cancelled tells a legacy server that nobody waits any more. For a modern
-// one, closing the answer says it.
-func (c *HTTPConn) cancelled(o *Outgoing, id []byte) {
-	if c.Era() != Legacy || o.Method == "initialize" {
+// one, closing the answer says it, and it has no stream to say more on.
+func (c *HTTPConn) cancelled(p *pending, id []byte) {
+	if c.Era() != Legacy || p.o.Method == "initialize" {
 		return
 	}
+	c.flight.abandon(p)
 	params := append(append([]byte(`{"requestId":`), id...), '}')
 	c.background(func() {
 		ctx, stop := context.WithTimeout(c.ctx, 5*time.Second)
@@ -353,7 +354,7 @@ func rebase(to, from, part []byte) []byte {
 // with p nil, on the stream of the session.
 func (c *HTTPConn) message(m *wire.Message, p *pending) {
 	if m.IsNotification() {
-		c.flight.notification(m, p, func(to *pending, method string, params []byte) {
+		c.flight.notification(m, p, c.Era(), func(to *pending, method string, params []byte) {
 			to.tell(method, params)
 			if to != p {
 				to.stream.Flush()

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -91,51 +92,107 @@ func parseID(raw []byte) (int64, bool) {
 	return id, err == nil
 }
 
-// owner finds the request that a message without a name for it belongs to. A
-// server that is shared by several clients must not mix them up, so this is
-// the only pending request that fits, or, if they all are the same by same, the
-// oldest of them. Requests that wait for their client are only considered if no
-// other fits; see pending.waiting.
-func (f *inflight) owner(fits func(*pending) bool, same func(p, q *pending) bool) *pending {
+// chance is how probable it is that a message without a name for its request
+// belongs to one.
+type chance int
+
+const (
+	never chance = iota
+	hardly
+	likely
+)
+
+// owners finds the requests that a message without a name for one belongs to: all
+// of them are the same by same, and the oldest comes first. A server that is
+// shared by several clients must not mix them up, so there are none as soon as
+// another request could be meant as well. could says so, and goes by what the
+// server may be at work on alone: whether a client can or wants to be told counts
+// when it is known to be the one that is meant, or what it does not want would go
+// to whoever is left. Requests that wait for their client are only considered if
+// no other could be meant, see pending.waiting, and those that hardly are, last.
+func (f *inflight) owners(could func(*pending) chance, same func(p, q *pending) bool) []*pending {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var running, waiting []*pending
+	var running, waiting, others []*pending
 	now := time.Now()
 	for _, p := range f.m {
-		switch {
-		case !fits(p):
+		switch c := could(p); {
+		case c == never:
+		case c == hardly:
+			others = append(others, p)
 		case p.waiting(now):
 			waiting = append(waiting, p)
 		default:
 			running = append(running, p)
 		}
 	}
+	least := likely
 	if len(running) == 0 {
 		running = waiting
 	}
-	found := oldest(running, same)
+	if len(running) == 0 {
+		running, least = others, hardly
+	}
+	if len(running) == 0 {
+		return nil
+	}
 	for _, g := range f.ghosts {
-		if found != nil && now.Before(g.until) && fits(g.p) && !same(g.p, found) {
+		if now.Before(g.until) && could(g.p) >= least {
+			running = append(running, g.p)
+		}
+	}
+	for _, p := range running[1:] {
+		if !same(p, running[0]) {
 			return nil
 		}
 	}
-	return found
+	running = slices.DeleteFunc(running, func(p *pending) bool { return f.m[p.id] != p })
+	slices.SortFunc(running, func(p, q *pending) int { return cmp.Compare(p.id, q.id) })
+	return running
 }
 
-// oldest returns the first of requests that are all the same; nil if they are
-// not, or if there is none.
-func oldest(all []*pending, same func(p, q *pending) bool) (found *pending) {
-	for _, p := range all {
-		switch {
-		case found == nil:
-			found = p
-		case !same(p, found):
-			return nil
-		case p.id < found.id:
-			found = p
-		}
+// first is the first of requests that passes, or nil.
+func first(all []*pending, pass func(*pending) bool) *pending {
+	if i := slices.IndexFunc(all, pass); i >= 0 {
+		return all[i]
 	}
-	return found
+	return nil
+}
+
+// asksDuring reports whether servers ask something during a request of a method.
+// They hardly do during what only reads what there is, or concerns the connection:
+// many clients do that all the time, and must not keep others from being asked.
+func asksDuring(method string) bool {
+	switch method {
+	case "initialize", "server/discover", "ping", "logging/setLevel", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe",
+		"tools/list", "prompts/list", "resources/list", "resources/templates/list":
+		return false
+	}
+	return true
+}
+
+// logs finds whom a log message belongs to. A modern server writes none for a
+// request that asked for none; any other request of a client may be meant on a
+// connection of the legacy era, whose level is the most that anybody wants.
+func (f *inflight) logs(m *wire.Message, era Era) *pending {
+	wants := func(p *pending) bool { return p.wantsLog(m) }
+	return first(f.owners(func(p *pending) chance {
+		if p.o.Client == nil || era == Modern && !wants(p) {
+			return never
+		}
+		return likely
+	}, sameClient), wants)
+}
+
+// visited finds whose user was at the address that a notification is about.
+func (f *inflight) visited(m *wire.Message) *pending {
+	sent := func(p *pending) bool { return p.wasSent(m.Param("elicitationId")) }
+	return first(f.owners(func(p *pending) chance {
+		if !sent(p) {
+			return never
+		}
+		return likely
+	}, sameClient), sent)
 }
 
 func sameClient(p, q *pending) bool {
@@ -174,8 +231,9 @@ func (f *inflight) exorcise(id int64) {
 }
 
 // notification sends a notification of the server where it belongs. on is the
-// request whose stream it came by, or nil on a stream shared by all.
-func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pending, method string, params []byte)) {
+// request whose stream it came by, or nil on a stream shared by all, and era that
+// of the connection.
+func (f *inflight) notification(m *wire.Message, on *pending, era Era, deliver func(p *pending, method string, params []byte)) {
 	to := func(p *pending) {
 		if p != nil {
 			p.note(m, func(method string, params []byte) { deliver(p, method, params) })
@@ -188,12 +246,12 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 		}
 	case noteMessage:
 		if on == nil {
-			on = f.owner(func(p *pending) bool { return p.wantsLog(m) }, sameClient)
+			on = f.logs(m, era)
 		}
 		to(on)
 	case noteVisited:
 		if on == nil {
-			on = f.owner(func(p *pending) bool { return p.wasSent(m.Param("elicitationId")) }, sameClient)
+			on = f.visited(m)
 		}
 		to(on)
 	case noteCancelled:
@@ -224,24 +282,37 @@ func (f *inflight) notification(m *wire.Message, on *pending, deliver func(p *pe
 // asked returns the request by whose client, or by whose sampler, a question of
 // the server can be answered, or nil. on is as above.
 func (f *inflight) asked(on *pending, what Capability) *pending {
-	same := sameClient
 	able := func(p *pending) bool {
 		switch {
 		case p.o.Client == nil:
 			return false
 		case what == Sampling && p.o.Sampler != nil:
-			same = sameParty
 			return true
 		}
 		return p.o.Client.Can(what) && p.stream.CanAsk()
 	}
-	if on == nil {
-		return f.owner(able, func(p, q *pending) bool { return same(p, q) })
-	}
-	if !able(on) {
+	if on != nil && !able(on) {
 		return nil
 	}
-	return on
+	if on != nil {
+		return on
+	}
+	could := func(p *pending) chance {
+		switch {
+		case p.o.Client == nil: // nobody is asked for the hub itself
+			return never
+		case asksDuring(p.o.Method) || able(p):
+			return likely
+		}
+		return hardly
+	}
+	same := func(p, q *pending) bool {
+		if what == Sampling && p.o.Sampler != nil {
+			return sameParty(p, q)
+		}
+		return sameClient(p, q)
+	}
+	return first(f.owners(could, same), able)
 }
 
 // put puts a question to whoever is to answer it.

@@ -299,7 +299,7 @@ func (c *PipeConn) dispatch(m *wire.Message, buf *buffer) {
 		}
 		c.flight.exorcise(id)
 	case m.IsNotification():
-		c.flight.notification(m, nil, func(p *pending, method string, params []byte) {
+		c.flight.notification(m, nil, c.Era(), func(p *pending, method string, params []byte) {
 			p.push(event{method: method, params: params})
 		})
 	default:

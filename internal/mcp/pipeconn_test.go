@@ -211,9 +211,12 @@ func TestPipeConnAttribution(t *testing.T) {
 	able := func(connection string) *Outgoing {
 		return &Outgoing{Method: "tools/call", Stream: &recorder{ask: ask}, Client: &Client{Era: Legacy, Capabilities: caps, Connection: connection}}
 	}
-	mute := func() *Outgoing {
-		return &Outgoing{Method: "tools/call", Stream: &recorder{}, Client: &Client{Era: Legacy, Capabilities: caps, Connection: "mute"}}
+	mute := func(connection string) *Outgoing {
+		return &Outgoing{Method: "tools/call", Stream: &recorder{}, Client: &Client{Era: Legacy, Capabilities: caps, Connection: connection}}
 	}
+	alone := &Outgoing{Method: "tools/call", Client: &Client{Era: Modern}} // of a program, say, or a step of a plan
+	lists := &Outgoing{Method: "tools/list", Stream: &recorder{ask: ask}, Client: able("b").Client}
+	mutely := &Outgoing{Method: "tools/list", Client: able("b").Client}
 	for name, tc := range map[string]struct {
 		running []*Outgoing
 		method  string
@@ -222,8 +225,14 @@ func TestPipeConnAttribution(t *testing.T) {
 		"nobody runs":                      {nil, "elicitation/create", false},
 		"one that can":                     {[]*Outgoing{able("a")}, "elicitation/create", true},
 		"one that lacks the capability":    {[]*Outgoing{able("a")}, "sampling/createMessage", false},
-		"one that cannot be reached":       {[]*Outgoing{mute()}, "elicitation/create", false},
-		"one that can among others":        {[]*Outgoing{mute(), able("a"), {Method: "tools/list"}}, "elicitation/create", true},
+		"one that cannot be reached":       {[]*Outgoing{mute("mute")}, "elicitation/create", false},
+		"one that can among others":        {[]*Outgoing{mute("mute"), able("a")}, "elicitation/create", false},
+		"one that can beside one alone":    {[]*Outgoing{alone, able("a")}, "elicitation/create", false},
+		"one that can beside the hub":      {[]*Outgoing{able("a"), {Method: "tools/call"}}, "elicitation/create", true},
+		"one that can beside a list":       {[]*Outgoing{mutely, able("a")}, "elicitation/create", true},
+		"one that can beside one that may": {[]*Outgoing{lists, able("a")}, "elicitation/create", false},
+		"one that lists":                   {[]*Outgoing{lists}, "elicitation/create", true},
+		"a client that can by one of two":  {[]*Outgoing{mute("a"), able("a")}, "elicitation/create", true},
 		"two of one client":                {[]*Outgoing{able("a"), able("a")}, "elicitation/create", true},
 		"two of two clients":               {[]*Outgoing{able("a"), able("b")}, "elicitation/create", false},
 		"two that stand alone":             {[]*Outgoing{able(""), able("")}, "elicitation/create", false},
@@ -268,6 +277,67 @@ func TestPipeConnAttribution(t *testing.T) {
 					t.Errorf("told of %q", told)
 				}
 				mu.Unlock()
+				cancel()
+				f.hangUp()
+				for _, call := range calls {
+					<-call.done
+				}
+				c.Close()
+			})
+		})
+	}
+}
+
+// A log line goes to the only client that it can be about, if that wants it, and
+// never to another because that one would.
+func TestPipeConnLogAttribution(t *testing.T) {
+	modern := func(level string) *Outgoing {
+		return &Outgoing{Method: "tools/call", LogLevel: level, Client: &Client{Era: Modern}}
+	}
+	legacy := func(connection, level string) *Outgoing {
+		o := &Outgoing{Method: "tools/call", Client: &Client{Era: Legacy, Connection: connection}}
+		if level != "" {
+			o.Client.setLogLevel(level)
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		era     Era
+		running []*Outgoing
+		want    []int // which of them are told
+	}{
+		"one that wants it":                      {Legacy, []*Outgoing{legacy("a", "")}, []int{0}},
+		"one that wants less":                    {Legacy, []*Outgoing{legacy("a", "error")}, nil},
+		"one beside one that asked for none":     {Legacy, []*Outgoing{modern(""), legacy("a", "")}, nil},
+		"one beside one that wants less":         {Legacy, []*Outgoing{legacy("b", "error"), legacy("a", "")}, nil},
+		"one beside one that lists":              {Legacy, []*Outgoing{{Method: "tools/list", Client: &Client{Era: Modern}}, legacy("a", "")}, nil},
+		"one beside the hub's own":               {Legacy, []*Outgoing{{Method: "tools/list"}, legacy("a", "")}, []int{1}},
+		"two of one client":                      {Legacy, []*Outgoing{legacy("a", ""), legacy("a", "")}, []int{0}},
+		"modern: beside one that asked for none": {Modern, []*Outgoing{modern(""), modern("info")}, []int{1}},
+		"modern: two that want it":               {Modern, []*Outgoing{modern("info"), modern("debug")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, f := pipeTo(t, ConnOptions{}, nil)
+				c.agree(tc.era, "")
+				ctx, cancel := context.WithCancel(t.Context())
+				var calls []*outcome
+				var told []*recorder
+				for _, o := range tc.running {
+					rec := &recorder{}
+					o.Stream = rec
+					told = append(told, rec)
+					calls = append(calls, start(ctx, c, o))
+					f.in.ReadString('\n')
+				}
+				f.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"secret"}}`, `{"jsonrpc":"2.0","id":0,"method":"ping"}`)
+				f.got(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+				synctest.Wait()
+				for i, rec := range told {
+					if got := len(rec.heard()) > 0; got != slices.Contains(tc.want, i) {
+						t.Errorf("request %d was told %q", i, rec.heard())
+					}
+				}
 				cancel()
 				f.hangUp()
 				for _, call := range calls {

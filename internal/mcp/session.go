@@ -205,10 +205,12 @@ func (t *Sessions) get(id, scope string, who *auth.Principal) (*session, error) 
 }
 
 // of reports whether it is a connection of who asks: the same principal, come
-// in the same way. One that a token opened is not there for who has none.
+// in the same way and by the same token, whether with that itself or signed in by
+// it. One that a token opened is not there for who has none, nor for one that was
+// made later under its name: the connection has the rights of the first.
 func (s *session) of(who *auth.Principal) bool {
 	own := s.client.Actor.Principal()
-	return own.Name == who.Name && own.Via == who.Via
+	return own.Name == who.Name && own.Via == who.Via && own.Token == who.Token
 }
 
 // has reports whether the id is that of an open connection, whosever it is.
@@ -305,6 +307,15 @@ func (t *Sessions) Sweep() {
 	limit := time.Now().Add(-idle)
 	for _, s := range t.all() {
 		if s.idleSince().Before(limit) {
+			t.remove(s)
+		}
+	}
+}
+
+// End ends all connections of a principal.
+func (t *Sessions) End(principal string) {
+	for _, s := range t.all() {
+		if s.client.Actor.Name() == principal {
 			t.remove(s)
 		}
 	}

@@ -98,22 +98,29 @@ func (r *Router) changed(changes []catalog.Change) {
 		if a == nil {
 			continue
 		}
-		if c.Differ.Tools || c.Said.Tools {
-			a.audience.Tell(mcp.NoteToolsChanged, a.sees)
-		}
-		if c.Differ.Prompts || c.Said.Prompts {
-			a.audience.Tell(mcp.NotePromptsChanged, a.sees)
-		}
-		if c.Differ.Resources || c.Said.Resources {
-			a.audience.Tell(mcp.NoteResourcesChanged, a.sees)
-		}
+		a.tell(mcp.NoteToolsChanged, &c, c.Differ.Tools, c.Said.Tools, catalog.Tool)
+		a.tell(mcp.NotePromptsChanged, &c, c.Differ.Prompts, c.Said.Prompts, catalog.Prompt)
+		a.tell(mcp.NoteResourcesChanged, &c, c.Differ.Resources, c.Said.Resources, catalog.Resource, catalog.Template)
 	}
 }
 
-// sees reports whether the agent is there for a listener.
-func (a *Agent) sees(l *mcp.Listener) bool {
-	v := a.r.door.View(l.Client, l.Session)
-	return v.Server(a.Name())
+// tell tells of a list those who can see something of what differs in it. Of what
+// the agent only says to be another, nobody knows what it is, and those are told
+// who see everything that it offers.
+func (a *Agent) tell(method string, c *catalog.Change, differs, said bool, kinds ...catalog.Kind) {
+	if !differs && !said {
+		return
+	}
+	a.audience.Tell(method, func(l *mcp.Listener) bool {
+		v := a.r.door.View(l.Client, l.Session)
+		if !v.Server(a.Name()) {
+			return false
+		}
+		if said && v.Whole(a.Name(), a.u().Builtin()) {
+			return true
+		}
+		return differs && slices.ContainsFunc(kinds, func(k catalog.Kind) bool { return slices.ContainsFunc(c.Items(k), v.Item) })
+	})
 }
 
 func (r *Router) heard(name, method string, params []byte) {
@@ -167,7 +174,7 @@ func (a *Agent) admitted(ctx context.Context, req *mcp.Request) (mcp.Response, e
 func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
 	switch req.Method {
 	case "initialize", "server/discover":
-		h, err := a.u().Hello(ctx, req.Client)
+		h, err := a.u().Hello(ctx, req.Client, req.Session)
 		if err != nil {
 			return mcp.Response{}, err
 		}
@@ -175,7 +182,7 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		resp.Result = mcp.AddHubs(resp.Result, slices.Concat(a.r.pool.Hub(), h.Hubs))
 		return resp, err
 	case "logging/setLevel":
-		if err := a.u().SetLevel(ctx, req.Client, req.Client.LogLevel()); err != nil {
+		if err := a.u().SetLevel(ctx, req.Client, req.Session, req.Client.LogLevel()); err != nil {
 			return mcp.Response{}, err
 		}
 		return mcp.Response{Result: []byte("{}")}, nil
@@ -197,8 +204,15 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 			return mcp.Response{}, err
 		}
 	}
-	if req.Client.Era == mcp.Modern && strings.HasPrefix(req.Method, "tasks/") {
+	switch task := strings.HasPrefix(req.Method, "tasks/"); {
+	case task && req.Client.Era == mcp.Modern:
 		return a.r.task.Handle(ctx, req, a.u().Name())
+	case task || req.Method == "resources/subscribe" || req.Method == "resources/unsubscribe":
+		// They act on what belongs to a connection: tasks of the era before, and
+		// subscriptions. The agent's is everybody's, whose tasks it would name
+		// and whose subscriptions it would end. Who has a connection with us
+		// subscribes by that, and is not heard here.
+		return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
 	}
 	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
 }

@@ -183,7 +183,7 @@ func (u *Upstream) again(ctx context.Context, err error, c Call) bool {
 // try sends the request once. failed says that the answer is a failure of the
 // server, in its own words: the codes of the client's era may mean other things.
 func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.Response, failed bool, err error) {
-	l, err := u.link(ctx, o.Client)
+	l, err := u.link(ctx, o.Client, o.Asked.Session)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", mcp.ErrNotSent, err) // there was not even a connection
 	}

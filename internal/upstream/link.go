@@ -14,10 +14,11 @@ import (
 )
 
 // key names a connection: its era and, where connections are not shared, the
-// client connection it belongs to.
+// client connection it belongs to, or whose requests it is for that came by none.
 type key struct {
 	era    mcp.Era
 	client string
+	alone  bool // it is for requests that stand alone
 }
 
 // A link is one connection to the upstream, with its process if it has one.
@@ -89,7 +90,7 @@ func (u *Upstream) raw() (mcp.Conn, *process, error) {
 		Note:         u.note,
 		Aside:        func(a mcp.Aside) { u.pool.onAside(u.opts.Name, a) },
 		Refused: func(method string) {
-			u.health("unattributed", "a %s request of the server could not be attributed to one call and was refused; `sharing: session` gives each client a connection of its own", method)
+			u.health("unattributed", "a %s request of the server could not be attributed to one call and was refused; `sharing: session` gives each session a connection of its own", method)
 		},
 		Panicked: func(v any, stack []byte) {
 			u.opts.Logger.Error("an upstream made the hub stumble", "upstream", u.opts.Name, "err", fmt.Sprint(v), "stack", string(stack))

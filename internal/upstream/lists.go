@@ -63,7 +63,7 @@ func (u *Upstream) refresh() {
 	if idle {
 		return
 	}
-	l, err := u.link(u.ctx, nil)
+	l, err := u.link(u.ctx, nil, "")
 	if err != nil {
 		u.settle.Do(func() { close(u.settled) })
 		if !u.retired.Load() {
@@ -111,7 +111,7 @@ func (u *Upstream) refresh() {
 // Load reads all lists now, connecting if needed: what is done when somebody
 // asks for a catalogue that is not read by itself.
 func (u *Upstream) Load(ctx context.Context) error {
-	l, err := u.link(ctx, nil)
+	l, err := u.link(ctx, nil, "")
 	if err != nil {
 		return err
 	}

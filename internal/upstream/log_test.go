@@ -50,7 +50,7 @@ func TestFailureIsToldOfOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "it has failed again and again", func() bool {
-		_, _ = u.Hello(context.Background(), nil) // an attempt that is due is made
+		_, _ = u.Hello(context.Background(), nil, "") // an attempt that is due is made
 		return log.count("level=DEBUG", "state=error", "refused") > 1
 	})
 	if n := log.count("level=WARN"); n != 1 {

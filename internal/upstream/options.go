@@ -44,7 +44,7 @@ type Options struct {
 	Retries    *int          // how often a request is sent again where that does no harm; nil means once
 	Probe      time.Duration // for the answer to the first modern request; 0 means 10 s: a program has to start first, and a busy server is no old one
 	Connect    time.Duration // for the handshake; 0 means 30 s
-	PerSession bool          // one connection per client connection
+	PerSession bool          // one connection per client connection, and per Session of those without
 	Most       int           // connections of clients for themselves, with PerSession; 0 means 32
 	Filter     catalog.Filter
 	Pins       *pin.Server                 // judges its definitions before anybody sees them; nil: they are the hub's own, or nobody wants that

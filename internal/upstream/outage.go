@@ -53,7 +53,7 @@ func (u *Upstream) answers(ctx context.Context, o *mcp.Outgoing, c Call) bool {
 	ctx, cancel := context.WithTimeout(ctx, u.patience(c))
 	defer cancel()
 	for {
-		l, err := u.link(ctx, o.Client)
+		l, err := u.link(ctx, o.Client, o.Asked.Session)
 		if err == nil {
 			var resp mcp.Response
 			resp, err = u.ask(ctx, l, &mcp.Outgoing{Method: map[mcp.Era]string{mcp.Legacy: "ping", mcp.Modern: "server/discover"}[l.key.era]})

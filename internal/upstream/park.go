@@ -129,7 +129,7 @@ func (p *parked) Ask(ctx context.Context, method string, params []byte) (mcp.Res
 // the upstream speaks the legacy era only. It finds that out if need be.
 func (u *Upstream) parks(ctx context.Context) (bool, error) {
 	if u.Eras() == 0 {
-		l, err := u.link(ctx, nil)
+		l, err := u.link(ctx, nil, "")
 		if err != nil {
 			return false, err
 		}

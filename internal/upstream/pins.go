@@ -94,11 +94,11 @@ func (u *Upstream) Relist(k catalog.Kind) {
 }
 
 // Viewer names the clients to whom the upstream can offer what it offers to this
-// one; "" if it cannot tell it from the hub. Over a connection that all share it
-// knows nothing of a client but its era.
+// one; "" if it cannot tell it from the hub. Over a connection that all share, or
+// that requests have which stand alone, it knows nothing of a client but its era.
 func (u *Upstream) Viewer(c *mcp.Client) string {
-	k := u.keyFor(c)
-	if k.era == mcp.Legacy && k.client == "" {
+	k := u.keyFor(c, "")
+	if k.era == mcp.Legacy && (k.client == "" || k.alone) {
 		if mcp.Era(u.listedIn.Load()) != mcp.Modern {
 			return ""
 		}

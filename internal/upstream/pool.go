@@ -26,6 +26,8 @@ type Pool struct {
 
 	created, reused, reaped, unhealthy atomic.Int64
 
+	alone atomic.Int64 // PoolOptions.Alone
+
 	mu   sync.Mutex
 	max  int // connections in all; 0 means no bound
 	ups  map[string]*Upstream
@@ -42,6 +44,7 @@ type PoolOptions struct {
 	Max   int           // connections in all; 0 means no bound
 	Sweep time.Duration // how often idle connections are looked for; 0 means 1 min
 	Wait  time.Duration // how long a parked call waits for its client; 0 means 5 min
+	Alone time.Duration // how long a Session's own connection, that no client's connection ends, is kept unused; 0 means for ever
 
 	// Hub is the id of this hub, which servers that are hubs are told, and by
 	// which it knows itself; empty for none.
@@ -73,6 +76,7 @@ func (o *PoolOptions) defaults() {
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
 	p := &Pool{hub: o.Hub, cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p.alone.Store(int64(o.Alone))
 	p.onState, p.onNote, p.onAsk, p.onAside = o.OnState, o.OnHealth, o.OnAsk, o.OnAside
 	if p.onState == nil {
 		p.onState = func(Transition) {}
@@ -236,15 +240,17 @@ func (p *Pool) reap() {
 	}
 }
 
-// closeIdle closes what has been unused for the upstream's idle time.
+// closeIdle closes what has been unused for the upstream's idle time. What is for
+// requests that stand alone has nobody whose leaving would end it, and is not kept
+// longer than the connection of a client that says nothing.
 func (u *Upstream) closeIdle(now time.Time) {
-	if u.opts.Idle == 0 {
-		return
-	}
+	alone := time.Duration(u.pool.alone.Load())
 	u.mu.Lock()
 	var idle []*link
 	for k, l := range u.links {
-		if len(u.subs) == 0 && l.busy.Load() == 0 && now.Sub(time.Unix(0, l.used.Load())) > u.opts.Idle {
+		unused := now.Sub(time.Unix(0, l.used.Load()))
+		over := u.opts.Idle > 0 && unused > u.opts.Idle && len(u.subs) == 0 || k.alone && alone > 0 && unused > alone
+		if over && l.busy.Load() == 0 {
 			idle = append(idle, l)
 			delete(u.links, k)
 		}

@@ -92,7 +92,7 @@ func TestProbeBelievesARefusal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hello, err := u.Hello(context.Background(), nil)
+			hello, err := u.Hello(context.Background(), nil, "")
 			if tc.eras == 0 {
 				if !fault.Is(err, fault.Unreachable) || !strings.Contains(err.Error(), "not this one") {
 					t.Errorf("got %v, %v", hello, err)
@@ -124,7 +124,7 @@ func TestProbeLeavesOneConnection(t *testing.T) {
 				for u.Eras() == 0 {
 					runtime.Gosched()
 				}
-				if _, err := u.Hello(context.Background(), nil); err != nil {
+				if _, err := u.Hello(context.Background(), nil, ""); err != nil {
 					t.Error(err)
 				}
 			})

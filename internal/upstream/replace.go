@@ -101,5 +101,6 @@ func (p *Pool) Bound(o PoolOptions) {
 	p.mu.Lock()
 	p.max = o.Max
 	p.mu.Unlock()
+	p.alone.Store(int64(o.Alone))
 	p.tick.Reset(o.Sweep)
 }

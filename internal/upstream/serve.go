@@ -174,7 +174,7 @@ func (u *Upstream) dropSubscription(uri string) (last bool) {
 }
 
 func (u *Upstream) changeSubscription(ctx context.Context, method, uri string) error {
-	l, err := u.link(ctx, nil)
+	l, err := u.link(ctx, nil, "")
 	if err != nil {
 		return err
 	}

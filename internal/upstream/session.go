@@ -10,10 +10,10 @@ import (
 	"github.com/stoahub/stoa/internal/wire"
 )
 
-// Hello returns how the upstream introduces itself to such a client,
+// Hello returns how the upstream introduces itself to such a client in a Session,
 // connecting if needed.
-func (u *Upstream) Hello(ctx context.Context, c *mcp.Client) (*mcp.Hello, error) {
-	l, err := u.link(ctx, c)
+func (u *Upstream) Hello(ctx context.Context, c *mcp.Client, session string) (*mcp.Hello, error) {
+	l, err := u.link(ctx, c, session)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (u *Upstream) want(level string) {
 // SetLevel asks the upstream to log at least as much as level. A shared
 // connection is set to the most that any client asked for; who asked for less
 // is given less.
-func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Client, level string) error {
+func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Client, session, level string) error {
 	u.want(level)
-	l, err := u.link(ctx, c)
+	l, err := u.link(ctx, c, session)
 	if err != nil {
 		return err
 	}
@@ -146,37 +146,4 @@ func (u *Upstream) raise(ctx context.Context, l *link) error {
 	}
 	l.level.Store(int32(want))
 	return nil
-}
-
-// Relay sends a client's notification to the connection that is the client's
-// own. Where connections are shared there is none, and nothing is sent.
-func (u *Upstream) Relay(ctx context.Context, c *mcp.Client, method string, params []byte) {
-	if !u.opts.PerSession || c.Connection == "" {
-		return
-	}
-	u.mu.Lock()
-	l := u.links[key{era: mcp.Legacy, client: c.Connection}]
-	u.mu.Unlock()
-	if l != nil && l.alive() {
-		_ = l.conn.Notify(ctx, method, params) // notifications may be lost
-	}
-}
-
-// Forget closes the connection that a client has for itself.
-func (u *Upstream) Forget(c *mcp.Client) {
-	if !u.opts.PerSession || c.Connection == "" {
-		return
-	}
-	k := key{era: mcp.Legacy, client: c.Connection}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	l := u.links[k]
-	if l == nil || u.closed {
-		return
-	}
-	delete(u.links, k)
-	u.wg.Go(func() { // a process may take its time to end
-		l.close()
-		u.pool.release()
-	})
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/guard"
@@ -83,10 +82,6 @@ var serials atomic.Uint64
 // that will have it with another config.
 func (u *Upstream) Serial() uint64 { return u.serial }
 
-// Connection names the client connection that the upstream keeps a connection
-// of its own for; "" if the client shares one with others.
-func (u *Upstream) Connection(c *mcp.Client) string { return u.keyFor(c).client }
-
 func newUpstream(opts Options, cat *catalog.Catalog, pool *Pool) *Upstream {
 	opts.defaults()
 	opts.introduce(pool.hub)
@@ -131,36 +126,17 @@ func (u *Upstream) Eras() mcp.Eras { return mcp.Eras(u.eras.Load()) }
 // Filter says which tools are offered.
 func (u *Upstream) Filter() catalog.Filter { return u.opts.Filter }
 
-// sharedCaps are what we declare on a connection that all clients share. Roots
-// are not among them: they belong to one client.
+// sharedCaps are what we declare on a connection that all clients share, or all
+// requests that stand alone in a Session. Roots are not among them: they belong to
+// one client.
 var sharedCaps = []byte(`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}}}`)
 
-// keyFor returns which connection a client's request takes.
-func (u *Upstream) keyFor(c *mcp.Client) key {
-	eras := u.Eras()
-	k := key{}
-	switch {
-	case eras == 0:
-		return k
-	case c != nil && eras.Has(c.Era):
-		k.era = c.Era
-	case eras.Has(mcp.Modern):
-		k.era = mcp.Modern
-	default:
-		k.era = mcp.Legacy
-	}
-	if u.opts.PerSession && k.era == mcp.Legacy && c != nil {
-		k.client = c.Connection
-	}
-	return k
-}
-
-// link returns a live connection for the client, making one if needed. The
-// attempt goes on if ctx ends, for the next who asks.
-func (u *Upstream) link(ctx context.Context, c *mcp.Client) (*link, error) {
+// link returns a live connection for the client in a Session, making one if
+// needed. The attempt goes on if ctx ends, for the next who asks.
+func (u *Upstream) link(ctx context.Context, c *mcp.Client, session string) (*link, error) {
 	for {
 		u.mu.Lock()
-		k := u.keyFor(c)
+		k := u.keyFor(c, session)
 		if l := u.links[k]; l != nil && l.alive() {
 			l.busy.Add(1)
 			u.mu.Unlock()
@@ -212,45 +188,6 @@ func (u *Upstream) whenReady(ctx context.Context, l *link) (*link, error) {
 	return l, nil
 }
 
-// room refuses a client one more connection of its own where there are as many
-// as there may be: each is a process, mostly. A caller with a token can have
-// half of them. Called with mu held.
-func (u *Upstream) room(k key, c *mcp.Client) error {
-	if k.client == "" {
-		return nil
-	}
-	who := c.Actor.Principal()
-	all, own := 0, 0
-	count := func(k key, name string) {
-		if k.client != "" {
-			all++
-			if name == who.Name {
-				own++
-			}
-		}
-	}
-	for k, l := range u.links {
-		count(k, l.owner)
-	}
-	for k, d := range u.dialing {
-		count(k, d.owner)
-	}
-	switch most := u.opts.Most; {
-	case all >= most:
-		return u.full("there are %d connections for single sessions, as many as there may be", all)
-	case who.Name != auth.LocalName && own >= max(most/2, 1):
-		return u.full("%q has %d connections for single sessions, as many as one caller may have", who.Name, own)
-	}
-	return nil
-}
-
-// full is the answer to one too many.
-func (u *Upstream) full(format string, args ...any) error {
-	f := fault.New(fault.Limit, u.opts.Name, format, args...)
-	f.Hint = "End sessions that are not used any more, or raise maxSessions of the server."
-	return f
-}
-
 // mayDial refuses while an upstream that keeps failing rests. Called with mu
 // held.
 func (u *Upstream) mayDial() error {
@@ -291,7 +228,7 @@ func (u *Upstream) startDial(k key, c *mcp.Client) *dialing {
 	}
 	u.dialing[k] = d
 	caps := sharedCaps
-	if k.client != "" && c.Capabilities != nil {
+	if k.client != "" && !k.alone && c.Capabilities != nil {
 		caps = c.Capabilities
 	}
 	if u.opts.Sampling != nil {
