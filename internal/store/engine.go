@@ -23,6 +23,7 @@ type engine struct {
 	js   jetstream.JetStream
 	once sync.Once
 	lost atomic.Int64 // unix nanoseconds of when the connection was lost last
+	vain atomic.Int32 // attempts to connect that have failed since
 }
 
 // memoryBound is the engine's bound for streams in memory, of which it has
@@ -74,9 +75,11 @@ func dialEngine(ctx context.Context, o Options, h *health) (*engine, error) {
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			if !nc.IsClosed() {
 				e.lost.Store(time.Now().UnixNano())
+				e.vain.Store(0)
 				h.set(unable("the connection to "+o.where()+" is lost", err), false)
 			}
 		}),
+		nats.ReconnectErrHandler(func(*nats.Conn, error) { e.vain.Add(1) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			o.Logger.Debug("store connection", "err", err)
 		}),
@@ -152,10 +155,11 @@ func (e *engine) use(srv *server.Server, nc *nats.Conn) (err error) {
 	return nil
 }
 
-// reconnecting reports whether the connection was lost just now: where one of
-// several servers died another is found in a moment.
+// reconnecting reports whether the connection was lost just now, or the servers
+// have not all been tried since: where one of several died another is found in a
+// moment, and a moment is longer on a busy machine.
 func (e *engine) reconnecting() bool {
-	return time.Since(time.Unix(0, e.lost.Load())) < patience
+	return time.Since(time.Unix(0, e.lost.Load())) < patience || int(e.vain.Load()) <= len(e.nc.Servers())
 }
 
 // close ends the client before the server: a client that outlives its server
