@@ -96,6 +96,7 @@ type Hub struct {
 	gateway     *gateway.Gateway
 	router      *router.Router
 	connections *mcp.Sessions
+	cluster     cluster
 	endpoint    *mcp.Endpoint
 	door        *call.Door
 	desk        *policy.Desk
@@ -262,9 +263,12 @@ func (h *Hub) openFaces(opts Options) error {
 	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions)
 	h.router = router.Open(h.cat, h.pool, h.door, h.tasks)
 	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
+	if err := h.openCluster(); err != nil {
+		return err
+	}
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{
 		MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout,
-		Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked, Witness: h.door,
+		Sessions: h.connections, Keep: h.keep(), Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked, Witness: h.door,
 	})
 	h.opened(func() {
 		h.endpoint.Close()
@@ -321,6 +325,7 @@ func (h *Hub) sweep(ctx context.Context) {
 			return
 		case <-t.C:
 			h.connections.Sweep()
+			h.prolong(ctx)
 		}
 	}
 }

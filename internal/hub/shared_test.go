@@ -64,6 +64,7 @@ func newPair(t *testing.T, url string) *pair {
 	p := &pair{t: t}
 	up := peer.Spec{Tools: []peer.Tool{
 		{Name: "echo"},
+		{Name: "elicit", Behaviour: peer.Do(peer.Elicit)},
 		{Name: "write", RawDefinition: `{"name":"write","inputSchema":{"type":"object"}}`},
 		{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}},
 	}}

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"time"
 
 	"github.com/stoahub/stoa/internal/auth"
 )
@@ -29,10 +28,7 @@ type Passer struct {
 	lg *slog.Logger
 }
 
-// idle is how long a connection to another hub that is not in use is kept.
-const idle = 30 * time.Second
-
-// NewPasser returns one that uses the connections of r; Close it first.
+// NewPasser returns one that uses the connections of r.
 func NewPasser(r *Relay) *Passer {
 	return &Passer{r: r, lg: r.o.Logger, t: &http.Transport{
 		DialContext: func(ctx context.Context, _, host string) (net.Conn, error) {
@@ -42,12 +38,11 @@ func NewPasser(r *Relay) *Passer {
 			}
 			return r.dial(ctx, peer)
 		},
-		DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: idle,
+		// A connection that was used before may be to a process that is ending: then
+		// nobody knew whether it got the request. Dialling says it.
+		DisableCompression: true, DisableKeepAlives: true,
 	}}
 }
-
-// Close ends the connections that nobody uses.
-func (p *Passer) Close() { p.t.CloseIdleConnections() }
 
 // Client is who speaks HTTP to another hub on behalf of somebody: paths are those
 // of the hub, the host does not matter.
@@ -97,6 +92,10 @@ func (p *Passer) Pass(w http.ResponseWriter, r *http.Request, who *auth.Principa
 				p.lg.Error("a request cannot be passed on", "action", "relay", "err", err)
 			}
 		},
+		ModifyResponse: func(out *http.Response) error {
+			out.Header.Del("X-Content-Type-Options") // which this hub says, too
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if errors.Is(err, ErrGone) {
 				gone = err
@@ -109,8 +108,17 @@ func (p *Passer) Pass(w http.ResponseWriter, r *http.Request, who *auth.Principa
 	return gone
 }
 
+// Came reports whether a request came by a Relay.
+func Came(r *http.Request) bool {
+	_, ok := r.Context().Value(http.LocalAddrContextKey).(addr)
+	return ok
+}
+
 // Sender reads who sent a request that came by a Relay.
 func Sender(r *http.Request) (*auth.Principal, error) {
+	if !Came(r) {
+		return nil, errors.New("the request did not come from another hub")
+	}
 	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get(header))
 	if err != nil || len(raw) == 0 {
 		return nil, errors.New("the request does not say who sent it")

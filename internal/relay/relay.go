@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/store"
@@ -31,7 +32,9 @@ type Relay struct {
 	key    *vault.Key
 	self   string // as in subjects
 	o      Options
+	name   string
 	accept chan net.Conn
+	ending atomic.Bool
 	done   chan struct{}
 	once   sync.Once
 	unhear []func()
@@ -56,6 +59,7 @@ const (
 	wordOpen = "open "
 	wordBeat = "beat"
 	wordYes  = "yes "
+	wordBye  = "bye" // this process is ending
 )
 
 // silence is how many beats without an answer it takes until a process counts as
@@ -73,7 +77,7 @@ func Open(st *store.Store, key *vault.Key, process string, o Options) (*Relay, e
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Relay{st: st, key: key, self: token(process), o: o, accept: make(chan net.Conn, backlog), done: make(chan struct{}), conns: map[string]*conn{}}
+	r := &Relay{st: st, key: key, self: token(process), name: process, o: o, accept: make(chan net.Conn, backlog), done: make(chan struct{}), conns: map[string]*conn{}}
 	for subject, fn := range map[string]func(store.Sent){door(r.self): r.asked, wire(r.self, "*.*.*"): r.hear} {
 		stop, err := st.Hear(subject, fn)
 		if err != nil {
@@ -118,6 +122,13 @@ func (r *Relay) Close() error {
 	return nil
 }
 
+// Process is the name by which others dial this process.
+func (r *Relay) Process() string { return r.name }
+
+// Shut lets nobody connect to this process any more: to who tries it is gone.
+// Connections that there are go on.
+func (r *Relay) Shut() { r.ending.Store(true) }
+
 // Accept returns the next connection that another process has opened. With Close
 // and Addr it makes the Relay a net.Listener.
 func (r *Relay) Accept() (net.Conn, error) {
@@ -147,7 +158,7 @@ func (r *Relay) dial(ctx context.Context, peer string) (net.Conn, error) {
 	said, err := r.st.Ask(ctx, door(peer), []byte(wordOpen+c.id))
 	salt, yes := strings.CutPrefix(string(said), wordYes)
 	switch {
-	case errors.Is(err, store.ErrNobody):
+	case errors.Is(err, store.ErrNobody), err == nil && string(said) == wordBye:
 		err = ErrGone
 	case err == nil && !yes:
 		err = errors.New(string(said))
@@ -212,7 +223,9 @@ func (r *Relay) all() []*conn {
 // asked answers at the door of this process.
 func (r *Relay) asked(m store.Sent) {
 	answer := wordYes
-	if id, ok := strings.CutPrefix(string(m.Data), wordOpen); ok {
+	if id, ok := strings.CutPrefix(string(m.Data), wordOpen); ok && r.ending.Load() {
+		answer = wordBye
+	} else if ok {
 		salt := rand.Text()
 		answer += salt
 		if err := r.opened(id, salt); err != nil {

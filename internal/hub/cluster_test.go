@@ -1,0 +1,106 @@
+package hub_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/store/storetest"
+)
+
+// legacyAt is a legacy client's connection, used at another hub than the one that
+// it was made at.
+func legacyAt(t *testing.T, h *hubtest.Hub, of *hubtest.Client, o hubtest.ClientOptions) *hubtest.Client {
+	o.Era, o.Sessionless = hubtest.Legacy, true
+	c := h.Client(t, o)
+	c.Session = of.Session
+	return c
+}
+
+// A legacy client's connection is there at every hub on the store, from the moment
+// that it is made until its client ends it, at whichever.
+func TestLegacyConnectionIsThereAtAnyHub(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	for _, face := range []string{"/mcp", "/s/work/mcp", "/mcps/up/mcp"} {
+		t.Run(strings.Trim(face, "/"), func(t *testing.T) {
+			tool := "up__echo"
+			if strings.HasPrefix(face, "/mcps") {
+				tool = "echo"
+			}
+			o := hubtest.ClientOptions{Era: hubtest.Legacy, Face: face}
+			here := p.hubs[0].hub.Client(t, o)
+			there := legacyAt(t, p.hubs[1].hub, here, o)
+			for range 3 {
+				for _, c := range []*hubtest.Client{here, there} {
+					if m := c.Call("ping", "{}"); m.Error != nil {
+						t.Fatalf("ping: %s", m.Error)
+					}
+					if m := c.Tool(tool, `{"text":"hello"}`); m.Error != nil {
+						t.Fatalf("a call: %s", m.Error)
+					}
+				}
+			}
+			stranger := p.hubs[1].hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Face: face, Sessionless: true, Token: p.hubs[1].token})
+			stranger.Session = here.Session
+			if a := stranger.Do(stranger.Request("1", "ping", "{}")); a.Status != http.StatusNotFound {
+				t.Errorf("somebody else got %d", a.Status)
+			}
+			if a := there.Do(hubtest.Sent{Verb: http.MethodDelete}); a.Status != http.StatusNoContent {
+				t.Errorf("its end was answered by %d", a.Status)
+			}
+			for i, c := range []*hubtest.Client{here, there} {
+				if a := c.Do(c.Request("1", "tools/list", "{}")); a.Status != http.StatusNotFound {
+					t.Errorf("after its end hub %d answered %d", i, a.Status)
+				}
+			}
+		})
+	}
+}
+
+// What a hub has to tell a legacy client, and ask it, reaches the client's stream
+// at another hub, and so does the answer come back.
+func TestStreamOfALegacyClientAtAnotherHub(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	here := p.hubs[0].hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy, Capabilities: `{"elicitation":{}}`})
+	there := legacyAt(t, p.hubs[1].hub, here, hubtest.ClientOptions{})
+	stream := there.Listen("")
+	p.hubs[0].ok(http.MethodPut, "/api/v1/modules/context", `{"on":false}`)
+	stream.Await("notifications/tools/list_changed")
+	for name, c := range map[string]*hubtest.Client{"there": there, "here": here} {
+		other := map[*hubtest.Client]*hubtest.Client{here: there, there: here}[c]
+		x := c.Go("tools/call", hubtest.ToolParams("up__elicit", "{}"))
+		q := x.Await("elicitation/create")
+		other.Answer(q, "result", `{"action":"accept","content":{}}`)
+		if m := x.Response(); m.Error != nil || !strings.Contains(m.Text(), "accept") {
+			t.Errorf("asked %s, answered at the other: %s", name, m.Raw)
+		}
+	}
+}
+
+// When the hub that has a connection stops, or is gone, the next request takes
+// the connection to the hub that it comes to.
+func TestLegacyConnectionOutlivesItsHub(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	here := p.hubs[0].hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
+	if m := here.Call("logging/setLevel", `{"level":"warning"}`); m.Error != nil {
+		t.Fatalf("set the level: %s", m.Error)
+	}
+	there := legacyAt(t, p.hubs[1].hub, here, hubtest.ClientOptions{})
+	p.hubs[0].hub.Stop()
+	if m := there.Tool("up__echo", `{"text":"hello"}`); m.Error != nil {
+		t.Fatalf("a call after its hub was stopped: %s", m.Error)
+	}
+	p.open(0)
+	back := legacyAt(t, p.hubs[0].hub, here, hubtest.ClientOptions{})
+	if m := back.Tool("up__echo", `{"text":"hello"}`); m.Error != nil {
+		t.Fatalf("a call at the hub that is back: %s", m.Error)
+	}
+	p.hubs[1].hub.Stop()
+	if m := back.Tool("up__echo", `{"text":"hello"}`); m.Error != nil {
+		t.Fatalf("a call when only the first is left: %s", m.Error)
+	}
+}
