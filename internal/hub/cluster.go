@@ -63,6 +63,7 @@ func (h *Hub) joinCluster() (err error) {
 	if err != nil {
 		return fmt.Errorf("serve other hubs: %w", err)
 	}
+	h.desk.Join(h.board)
 	c.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ErrorLog: httpLog(h.logger("http"))}
 	h.opened(func() {
 		_ = c.server.Close()

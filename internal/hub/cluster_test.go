@@ -1,11 +1,13 @@
 package hub_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stoahub/stoa/internal/hubtest"
+	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
@@ -102,5 +104,75 @@ func TestLegacyConnectionOutlivesItsHub(t *testing.T) {
 	p.hubs[1].hub.Stop()
 	if m := back.Tool("up__echo", `{"text":"hello"}`); m.Error != nil {
 		t.Fatalf("a call when only the first is left: %s", m.Error)
+	}
+}
+
+// asking calls a tool that a person is asked about, at a hub where nobody may be
+// there yet, until the call waits. It returns what the call ends with.
+func asking(t *testing.T, h *hubtest.Hub, waits func() bool) <-chan string {
+	t.Helper()
+	client := h.Client(t, hubtest.ClientOptions{})
+	var ended chan string
+	await.Until(t, "somebody is asked", func() bool {
+		if ended == nil {
+			ended = make(chan string, 1)
+			go func(ended chan<- string) {
+				ended <- string(client.Do(client.Request("1", "tools/call", hubtest.ToolParams("up__write", `{"text":"hello"}`))).Body)
+			}(ended)
+		}
+		select {
+		case <-ended: // nobody was there, as far as the hub knew
+			ended = nil
+			return false
+		default:
+			return waits()
+		}
+	})
+	return ended
+}
+
+// A person at one hub is asked about the calls at another, sees what waits there,
+// and answers it; and both hubs say what became of it.
+func TestApprovalIsAnsweredAtAnotherHub(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	defer attend(t, p.hubs[1].hub, p.hubs[1].token)()
+	for _, decision := range []string{"approve", "deny"} {
+		call := asking(t, p.hubs[0].hub, func() bool { return len(p.hubs[1].approvals()) == 1 })
+		a := p.hubs[1].approvals()[0]
+		if !strings.Contains(string(a.Args), "hello") || a.Tool != "up__write" {
+			t.Errorf("what is shown: %+v", a)
+		}
+		p.hubs[1].decide(a.ID, `{"decision":"`+decision+`"}`)
+		if m := await.Value(t, "the call ends", call); strings.Contains(m, "does not want it") != (decision == "deny") {
+			t.Errorf("%s: the call ended with %s", decision, m)
+		}
+		await.Until(t, "nothing waits", func() bool { return len(p.hubs[0].approvals())+len(p.hubs[1].approvals()) == 0 })
+		for i := range p.hubs {
+			again := p.hubs[i].do(http.MethodPost, "/api/v1/approvals/"+a.ID, `{"decision":"approve"}`)
+			if again.Status != http.StatusNotFound || !strings.Contains(string(again.Body), "already") {
+				t.Errorf("%s: again at hub %d: %d %s", decision, i, again.Status, again.Body)
+			}
+		}
+	}
+}
+
+// What waits at a hub that ends waits no more at the others, and whoever was there
+// to be asked at it is not there any more.
+func TestApprovalsOfAHubThatEnds(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	leave := attend(t, p.hubs[0].hub, p.hubs[0].token)
+	here := asking(t, p.hubs[0].hub, func() bool { return len(p.hubs[1].approvals()) == 1 })
+	there := asking(t, p.hubs[1].hub, func() bool { return len(p.hubs[1].approvals()) == 2 })
+	p.hubs[0].hub.End()
+	leave()
+	for i, call := range []<-chan string{here, there} {
+		if m := await.Value(t, fmt.Sprintf("call %d ends", i), call); !strings.Contains(m, "nobody is there") && !strings.Contains(m, "the call ended before") {
+			t.Errorf("a call ended with %s", m)
+		}
+	}
+	if all := p.hubs[1].approvals(); len(all) != 0 {
+		t.Errorf("still waiting: %+v", all)
 	}
 }

@@ -100,6 +100,7 @@ type Hub struct {
 	endpoint    *mcp.Endpoint
 	door        *call.Door
 	desk        *policy.Desk
+	board       *policy.Board // nil: no other hub's desk is known
 	modelRules  atomic.Pointer[modelRules]
 	pins        pins
 	models      atomic.Pointer[models.Set]

@@ -47,6 +47,7 @@ var ofNoThing = map[string]string{
 	"bucket_planlease": "it says which hub drives a run now",
 	"bucket_chatlease": "it says which hub answers a conversation now",
 	"bucket_authlease": "it says which hub removes what an earlier token has left",
+	"bucket_approvals": "it says what waits at which hub, and who is there to be asked",
 	"bucket_hubs":      "it says which hubs there are now",
 	"bucket_version":   "it says which releases can read the store",
 	"bucket_learned":   "it grows by itself: TestHubsShareFigures",
