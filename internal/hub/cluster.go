@@ -107,7 +107,7 @@ func (h *Hub) keep() mcp.Keep {
 		}
 	}
 	return mcp.Keep{
-		Opened: put, Changed: put, Elsewhere: h.elsewhere, Take: h.takeConnection,
+		Opened: put, Changed: put, Elsewhere: h.elsewhere, Continue: h.continueElsewhere, Take: h.takeConnection,
 		Ended: func(id string) { h.wg.Go(func() { h.forgetConnection(id) }) },
 	}
 }
@@ -194,4 +194,17 @@ func (h *Hub) elsewhere(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	}
 	h.endpoint.RefuseRead(w, body, fault.New(fault.Storage, "connections", "several hubs take up this connection at once"))
 	return true
+}
+
+// continueElsewhere has the hub answer at which a call waits for the input that a
+// client brings. If that hub is gone, the call is.
+func (h *Hub) continueElsewhere(w http.ResponseWriter, r *http.Request, who *auth.Principal, state string, body []byte) bool {
+	process := h.door.Holder(state, h.pool.Holder)
+	if process == "" || process == h.process || relay.Came(r) {
+		return false
+	}
+	err := h.cluster.pass.Pass(w, r, who, process, body, func(w http.ResponseWriter, err error) {
+		h.endpoint.RefuseRead(w, body, fault.New(fault.UpstreamLost, "", "the hub at which the call waited went away").Because(err))
+	})
+	return err == nil
 }

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -174,5 +175,37 @@ func TestApprovalsOfAHubThatEnds(t *testing.T) {
 	}
 	if all := p.hubs[1].approvals(); len(all) != 0 {
 		t.Errorf("still waiting: %+v", all)
+	}
+}
+
+// A modern client brings its input to whichever hub: the call goes on at the one
+// where it waits, and an approval that a person gave counts there.
+func TestInputIsTakenAtAnotherHub(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	clients := [2]*hubtest.Client{}
+	for i := range clients {
+		clients[i] = p.hubs[i].hub.Client(t, hubtest.ClientOptions{Capabilities: `{"elicitation":{}}`})
+	}
+	for at := range clients {
+		first := clients[at].Tool("up__elicit", `{}`)
+		r := hubtest.Decode[struct {
+			RequestState  string
+			InputRequests map[string]json.RawMessage
+		}](first.Result)
+		if r.RequestState == "" || len(r.InputRequests) != 1 {
+			t.Fatalf("nobody was asked: %s", first.Raw)
+		}
+		answers := map[string]any{}
+		for name := range r.InputRequests {
+			answers[name] = map[string]any{"action": "accept", "content": map[string]any{}}
+		}
+		params, err := json.Marshal(map[string]any{"name": "up__elicit", "arguments": map[string]any{}, "requestState": r.RequestState, "inputResponses": answers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := clients[1-at].Call("tools/call", string(params)); m.Error != nil || !strings.Contains(m.Text(), "accept") {
+			t.Errorf("asked at hub %d, answered at the other: %s", at, m.Raw)
+		}
 	}
 }

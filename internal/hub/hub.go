@@ -214,7 +214,7 @@ func (h *Hub) openDomain(Options) error {
 	})
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, Alone: h.cfg.Limits.SessionIdle, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Process: h.process, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, Alone: h.cfg.Limits.SessionIdle, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
 		OnAsk:   func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) },
 		OnAside: func(upstream string, a mcp.Aside) { h.door.Aside(upstream, a) }})
 	h.opened(func() {
@@ -240,7 +240,7 @@ func (h *Hub) openDomain(Options) error {
 	}
 	h.openSampling()
 	h.openLobby()
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
+	h.door = call.New(call.Options{Process: h.process, Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		CacheEntries: h.cfg.Limits.CacheEntries, CacheBytes: h.cfg.Limits.CacheBytes,
 		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads, Registrant: h.agents.owner})
 	h.door.LogTo(h.logger("call"))

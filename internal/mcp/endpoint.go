@@ -145,6 +145,7 @@ type exchange struct {
 	scope string
 	h     Handler
 	m     *wire.Message
+	body  []byte // as it came
 	told  told
 }
 
@@ -167,7 +168,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	}
 	m := messages.Get().(*wire.Message)
 	defer messages.Put(m)
-	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m, told: e.told(scope)}
+	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m, body: body.b, told: e.told(scope)}
 	if isBatch(body.b) && x.batch(body.b) {
 		return
 	}

@@ -34,6 +34,9 @@ type Keep struct {
 	// reports whether it did. body is what was read of it. Where no process has
 	// the connection any more, this one has it from then on: see Take.
 	Elsewhere func(w http.ResponseWriter, r *http.Request, who *auth.Principal, id string, body []byte) bool
+	// Continue answers a request that goes on with a call which waits at another
+	// process, and reports whether it did.
+	Continue func(w http.ResponseWriter, r *http.Request, who *auth.Principal, state string, body []byte) bool
 	// Take returns a connection that is to be taken up here; nil: there is none.
 	Take func(id string, who *auth.Principal) *Kept
 }
@@ -59,6 +62,16 @@ func (s *session) kept() Kept {
 // connection.
 func (e *Endpoint) elsewhere(w http.ResponseWriter, r *http.Request, who *auth.Principal, id string, body []byte) bool {
 	return id != "" && e.opts.Keep.Elsewhere != nil && !e.opts.Sessions.has(id) && e.opts.Keep.Elsewhere(w, r, who, id, body)
+}
+
+// continued reports whether the process answered where the call waits that a
+// modern request goes on with.
+func (x *exchange) continued() bool {
+	if x.e.opts.Keep.Continue == nil {
+		return false
+	}
+	state, ok := wire.String(x.m.Param("requestState"))
+	return ok && state != "" && x.e.opts.Keep.Continue(x.w, x.r, x.who, state, x.body)
 }
 
 // take takes up a connection of another process. Nobody knows what its client
