@@ -1,6 +1,8 @@
 package hub_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -206,6 +208,56 @@ func TestInputIsTakenAtAnotherHub(t *testing.T) {
 		}
 		if m := clients[1-at].Call("tools/call", string(params)); m.Error != nil || !strings.Contains(m.Text(), "accept") {
 			t.Errorf("asked at hub %d, answered at the other: %s", at, m.Raw)
+		}
+	}
+}
+
+// What a client of HTTP+SSE posts at another hub than the one that has its stream
+// is answered on the stream.
+func TestOldEventStreamAtAnotherHub(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.hubs[0].hub.URL+"/sse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	next := func() string {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return data
+			}
+		}
+		t.Fatalf("the stream has ended: %v", lines.Err())
+		return ""
+	}
+	address := next()
+	for i, method := range []string{"ping", "tools/list"} {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q}`, i, method)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.hubs[1-i].hub.URL+address, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		said, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = said.Body.Close()
+		if said.StatusCode != http.StatusAccepted {
+			t.Fatalf("posted at hub %d: %d", 1-i, said.StatusCode)
+		}
+		if m := next(); !strings.Contains(m, fmt.Sprintf(`"id":%d`, i)) {
+			t.Errorf("the answer is %s", m)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func newPair(t *testing.T, url string) *pair {
 		data := t.TempDir() + "/data"
 		p.start[i] = func() *hubtest.Hub {
 			return hubtest.New(t, hubtest.Stdio("up", up, hubtest.Within("slow", time.Hour)), hubtest.Modules(), hubtest.Data(data), hubtest.Config(func(c *config.Config) {
-				c.Store.URL, c.Store.Key = url, secret.New(clusterKey)
+				c.Store.URL, c.Store.Key, c.SSE = url, secret.New(clusterKey), true
 				c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:write"}, Action: "ask"}}
 			}))
 		}

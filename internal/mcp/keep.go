@@ -14,9 +14,9 @@ import (
 // left it.
 type Kept struct {
 	ID      string
-	Scope   string // the face it was made on
-	Session string // the Session that it named
-	Client  *Client
+	Scope   string   // the face it was made on
+	Session string   // the Session that it named
+	Client  *Client  // without a Version if it ends with the stream that it was opened by
 	URIs    []string // the resources that it is subscribed to
 }
 
@@ -55,7 +55,11 @@ func BearsRepeating(body []byte) bool {
 func (s *session) kept() Kept {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Kept{ID: s.id, Scope: s.scope, Session: s.listener.Session, Client: s.client, URIs: slices.Sorted(maps.Keys(s.uris))}
+	k := Kept{ID: s.id, Scope: s.scope, Client: s.client, URIs: slices.Sorted(maps.Keys(s.uris))}
+	if s.listener != nil {
+		k.Session = s.listener.Session
+	}
+	return k
 }
 
 // elsewhere reports whether a request was answered by the process that has its

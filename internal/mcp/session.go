@@ -324,10 +324,11 @@ func (t *Sessions) Leave(id string) {
 	}
 }
 
-// IDs are those of the open connections that other processes can take up.
+// IDs are those of the open connections that clients name, and so may name at
+// another process.
 func (t *Sessions) IDs() (ids []string) {
 	for _, s := range t.all() {
-		if s.listener != nil {
+		if s.listener != nil || s.inbox != nil {
 			ids = append(ids, s.id)
 		}
 	}
