@@ -261,3 +261,49 @@ func TestOldEventStreamAtAnotherHub(t *testing.T) {
 		}
 	}
 }
+
+// Each hub tells of all, and of what runs and who is connected at any; a call is
+// cancelled at whichever.
+func TestHubsTellOfEachOther(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	type told struct {
+		Hubs []struct {
+			ID, State   string
+			Self        bool
+			Connections int
+		}
+	}
+	p.hubs[0].hub.Client(t, hubtest.ClientOptions{Era: hubtest.Legacy})
+	for i := range p.hubs {
+		await.Until(t, "both are listed", func() bool {
+			all := hubtest.Decode[told](p.hubs[i].ok(http.MethodGet, "/api/v1/hubs", "")).Hubs
+			connections, self := 0, 0
+			for _, h := range all {
+				connections += h.Connections
+				if h.Self {
+					self++
+				}
+			}
+			return len(all) == 2 && all[0].State == "ok" && all[1].State == "ok" && self == 1 && connections == 1
+		})
+		if n := strings.Count(string(p.hubs[i].ok(http.MethodGet, "/api/v1/connections", "")), `"kind":"mcp"`); n != 1 {
+			t.Errorf("hub %d lists %d connections", i, n)
+		}
+	}
+	call := p.hubs[0].hub.Client(t, hubtest.ClientOptions{}).Go("tools/call", hubtest.ToolParams("up__slow", "{}"))
+	var id string
+	await.Until(t, "the other hub knows of the call", func() bool {
+		for _, c := range hubtest.Decode[struct{ Calls []struct{ Call string } }](p.hubs[1].ok(http.MethodGet, "/api/v1/calls", "")).Calls {
+			id = c.Call
+		}
+		return id != ""
+	})
+	p.hubs[1].ok(http.MethodDelete, "/api/v1/calls/"+id, "")
+	if m := call.Response(); !strings.Contains(string(m.Raw), "cancelled") {
+		t.Errorf("it ended with %s", m.Raw)
+	}
+	if a := p.hubs[1].do(http.MethodDelete, "/api/v1/calls/"+id, ""); a.Status != http.StatusNotFound {
+		t.Errorf("cancelled again: %d", a.Status)
+	}
+}

@@ -69,6 +69,7 @@ type Options struct {
 // Hub is a running hub.
 type Hub struct {
 	version     string
+	started     time.Time
 	id          string // by which hubs know each other
 	process     string // of this one among all that have the id
 	before      string // see dataDir
@@ -140,7 +141,7 @@ type Hub struct {
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
-	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
+	h := &Hub{started: time.Now().UTC(), version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
 	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.openChat, h.openPlans, h.begin} {
 		if err := step(opts); err != nil {
 			h.Close()

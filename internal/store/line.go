@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -72,4 +73,15 @@ func (s *Store) Ask(ctx context.Context, subject string, data []byte) ([]byte, e
 		return nil, fmt.Errorf("ask %s: %w", subject, err)
 	}
 	return r.Data, nil
+}
+
+// Round is how long a message takes to the engine and back.
+func (s *Store) Round(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := s.reading(ctx)
+	defer cancel()
+	began := time.Now()
+	if err := s.engine.Load().nc.FlushWithContext(ctx); err != nil {
+		return 0, fmt.Errorf("ask the engine: %w", err)
+	}
+	return time.Since(began), nil
 }
