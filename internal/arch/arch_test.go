@@ -118,7 +118,7 @@ var layers = map[string]int{
 	"internal/attach": surface, "internal/bridge": surface, "internal/agentd": surface, "web": surface,
 	"internal/call": domain, "internal/policy": domain, "internal/catalog": domain, "internal/upstream": domain, "internal/session": domain,
 	"internal/plan": domain, "internal/incident": domain, "internal/task": domain, "internal/chat": domain, "internal/llm": domain, "internal/modules": domain, "internal/sample": domain, "internal/pin": domain,
-	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/journal": foundation, "internal/store": foundation, "internal/lease": foundation, "internal/roster": foundation, "internal/registration": foundation,
+	"internal/fault": foundation, "internal/mcp": foundation, "internal/wire": foundation, "internal/ailumina": foundation, "internal/journal": foundation, "internal/store": foundation, "internal/lease": foundation, "internal/relay": foundation, "internal/connection": foundation, "internal/roster": foundation, "internal/registration": foundation,
 	"internal/event": foundation, "internal/exchange": foundation, "internal/schema": foundation, "internal/guard": foundation, "internal/auth": foundation, "internal/actor": foundation, "internal/config": foundation,
 	"internal/obs": foundation, "internal/envelope": foundation, "internal/seal": foundation, "internal/secret": foundation, "internal/spell": foundation, "internal/rank": foundation, "internal/cert": foundation, "internal/pace": foundation, "internal/lobby": foundation, "internal/owned": foundation, "internal/folder": foundation, "internal/dial": foundation, "internal/suspect": foundation, "internal/vault": foundation, "internal/elapsed": foundation,
 }
@@ -140,22 +140,24 @@ var inside = map[string][]string{
 
 	// The caller is part of a request: an actor, which is a principal and those who
 	// act for it.
-	"internal/mcp":      {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
-	"internal/actor":    {"internal/auth", "internal/fault"},
-	"internal/schema":   {"internal/wire", "internal/fault", "internal/spell"},
-	"internal/auth":     {"internal/fault", "internal/secret", "internal/owned", "internal/journal", "internal/elapsed"},
-	"internal/envelope": {"internal/wire", "internal/fault"},
-	"internal/config":   {"internal/fault", "internal/secret", "internal/spell", "internal/dial"},
-	"internal/journal":  {"internal/fault", "internal/elapsed"},
-	"internal/vault":    {"internal/journal"},
-	"internal/store":    {"internal/fault", "internal/journal"},
-	"internal/lease":    {"internal/store", "internal/elapsed"},
-	"internal/roster":   {"internal/store", "internal/elapsed"},
-	"internal/event":    {"internal/fault"},
-	"internal/guard":    {"internal/fault"},
-	"internal/obs":      {"internal/fault", "internal/secret"},
-	"internal/ailumina": {"internal/fault", "internal/wire", "internal/secret"},
-	"internal/fault":    {"internal/secret"}, // what errors say of others is passed on without credentials
+	"internal/mcp":        {"internal/wire", "internal/fault", "internal/auth", "internal/actor"},
+	"internal/actor":      {"internal/auth", "internal/fault"},
+	"internal/schema":     {"internal/wire", "internal/fault", "internal/spell"},
+	"internal/auth":       {"internal/fault", "internal/secret", "internal/owned", "internal/journal", "internal/elapsed"},
+	"internal/envelope":   {"internal/wire", "internal/fault"},
+	"internal/config":     {"internal/fault", "internal/secret", "internal/spell", "internal/dial"},
+	"internal/journal":    {"internal/fault", "internal/elapsed"},
+	"internal/vault":      {"internal/journal"},
+	"internal/store":      {"internal/fault", "internal/journal"},
+	"internal/lease":      {"internal/store", "internal/elapsed"},
+	"internal/roster":     {"internal/store", "internal/elapsed"},
+	"internal/connection": {"internal/store", "internal/vault", "internal/journal"},
+	"internal/relay":      {"internal/store", "internal/vault", "internal/auth", "internal/fault"},
+	"internal/event":      {"internal/fault"},
+	"internal/guard":      {"internal/fault"},
+	"internal/obs":        {"internal/fault", "internal/secret"},
+	"internal/ailumina":   {"internal/fault", "internal/wire", "internal/secret"},
+	"internal/fault":      {"internal/secret"}, // what errors say of others is passed on without credentials
 
 	"internal/registration": {"internal/fault", "internal/journal", "internal/store", "internal/vault"},
 }

@@ -27,7 +27,10 @@ type Options struct {
 	Local func(r *http.Request) *fault.Error
 	// Hold is called with the principal of each request. It returns an error if
 	// they hold too many connections; nil means no limit.
-	Hold   func(r *http.Request, who *Principal) *fault.Error
+	Hold func(r *http.Request, who *Principal) *fault.Error
+	// Sender is of a listener for other hubs alone: it reads who asks, as the
+	// hub that let them in says, and nothing else is looked at. nil elsewhere.
+	Sender func(r *http.Request) (*Principal, error)
 	Logger *slog.Logger     // nil means none
 	Now    func() time.Time // the clock; nil means time.Now
 }
@@ -93,6 +96,9 @@ func (g *Guard) Public(h http.Handler) http.Handler {
 
 func (g *Guard) handler(require bool, h Handler) http.Handler {
 	require = require || !g.opt.Loopback
+	if g.opt.Sender != nil {
+		return g.sent(h)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := g.sites.check(r); f != nil {
 			g.say(w, f, f.Status(false))
@@ -129,6 +135,23 @@ func (g *Guard) handler(require bool, h Handler) http.Handler {
 		if whole != Local {
 			var leave func()
 			w, r, leave = g.stay(w, r, whole)
+			defer leave()
+		}
+		h(w, r, who)
+	})
+}
+
+// sent lets requests through that another hub passes on.
+func (g *Guard) sent(h Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := g.opt.Sender(r)
+		if err != nil {
+			g.say(w, fault.New(fault.Unauthorized, "", "%s", err), http.StatusUnauthorized)
+			return
+		}
+		if who != Local {
+			var leave func()
+			w, r, leave = g.stay(w, r, who)
 			defer leave()
 		}
 		h(w, r, who)

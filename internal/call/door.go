@@ -67,6 +67,9 @@ type Hooks struct {
 
 // Options are what a Door works with. All but ArgBytes may be nil.
 type Options struct {
+	// Process is the name of this process among those whose clients bring back
+	// what Key signs; empty for one of its own.
+	Process  string
 	Metrics  *obs.Metrics
 	Events   *event.Bus
 	Raw      *exchange.Ring // of what passes while somebody watches
@@ -105,7 +108,7 @@ type Door struct {
 	key      seal.Key
 	names    *names
 	desk     *policy.Desk
-	boot     string // is another one after each start
+	boot     string // names this process: it is another one after each start
 	used     spent
 	cache    *cache
 	runs     runs
@@ -127,7 +130,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: rand.Text(), lookup: o.Principal, leads: o.Leads, registrant: o.Registrant, cache: newCache()}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: cmp.Or(o.Process, rand.Text()), lookup: o.Principal, leads: o.Leads, registrant: o.Registrant, cache: newCache()}
 	d.BoundCache(o.CacheEntries, o.CacheBytes)
 	if o.Metrics != nil {
 		d.reuses = o.Metrics.Counter("stoa_cache_total", "Calls of tools whose results are cached, by upstream and outcome: hit, miss, or fresh (the caller asked for a new result).")

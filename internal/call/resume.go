@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -104,6 +105,18 @@ func (d *Door) unwrap(c *Call, t *toolCall) ([]session.Used, error) {
 		t.args, t.changed, t.edited = k.Edited, true, k.Edited
 	}
 	return k.Used, nil
+}
+
+// Holder is the process at which a call can go on by the state that its client
+// brings: where it waits, as parked says of an upstream's state, or else where a
+// person approved it. It is empty if any process will do.
+func (d *Door) Holder(state string, parked func(state string) string) string {
+	var k continuation
+	if d.key.Open(statePrefix, state, &k) != nil {
+		return parked(state)
+	}
+	inner, _ := wire.String(k.State)
+	return cmp.Or(parked(inner), k.Boot)
 }
 
 // spent remembers which approvals have been used up, until they would be of no

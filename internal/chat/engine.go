@@ -106,6 +106,13 @@ type Engine struct {
 	closed   bool
 }
 
+// Answering is how many conversations this hub answers now.
+func (e *Engine) Answering() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running
+}
+
 // ErrClosed means that the hub stops.
 var ErrClosed = errors.New("the hub stops")
 

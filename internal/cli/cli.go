@@ -35,6 +35,7 @@ type grammar struct {
 	Resources resourcesCmd `cmd:"" help:"List resources, or read one."`
 	Prompts   promptsCmd   `cmd:"" help:"List prompts, or get one."`
 	Servers   serversCmd   `cmd:"" help:"Show the servers behind the hub and how they do."`
+	Hubs      hubsCmd      `cmd:"" help:"List the hubs that share the store, and how each does."`
 	Sessions  sessionsCmd  `cmd:"" help:"List, show, export or remove sessions and what they hold."`
 	Tasks     tasksCmd     `cmd:"" help:"List, show or cancel durable tasks."`
 	Calls     callsCmd     `cmd:"" help:"List or cancel the calls of tools that run now."`

@@ -38,6 +38,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 		"GET /api/v1/sessions/{session}/export":            h.exportSession,
 		"GET /api/v1/sessions/{session}/values/{value}":    h.readValue,
 		"DELETE /api/v1/sessions/{session}/values/{value}": h.removeValue,
+		"GET /api/v1/hubs":                                 h.listHubs,
 		"GET /api/v1/connections":                          h.listConnections,
 		"GET /api/v1/tasks":                                h.listTasks,
 		"GET /api/v1/tasks/{task}":                         h.showTask,
@@ -158,7 +159,7 @@ func readWhole(w http.ResponseWriter, r *http.Request, most int) ([]byte, error)
 
 func (h *Hub) noAPI(_ http.ResponseWriter, r *http.Request, _ *auth.Principal) error {
 	f := fault.New(fault.UnknownMethod, "", "there is no %s %s", r.Method, r.URL.Path)
-	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, definitions, servers, sessions, connections, tasks, plans, runs, approvals, modules, events, exchanges, errors, sign-ins and tickets under /api/v1."
+	f.Hint = "docs/api.md lists what there is: POST /api/tools/{tool}, and tools, definitions, servers, sessions, connections, hubs, tasks, plans, runs, approvals, modules, events, exchanges, errors, sign-ins and tickets under /api/v1."
 	return f
 }
 

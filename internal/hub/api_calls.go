@@ -1,12 +1,14 @@
 package hub
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/call"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/obs"
+	"github.com/stoahub/stoa/internal/roster"
 )
 
 // mayCancel tells whose calls somebody may look at and cancel: the hub's owner
@@ -22,8 +24,12 @@ func (h *Hub) listCalls(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if err != nil {
 		return err
 	}
+	running := merged(h, r, who, h.door.Running(mayCancel(who)), func(body []byte) ([]call.Running, error) {
+		var page struct{ Calls []call.Running }
+		return page.Calls, json.Unmarshal(body, &page)
+	})
 	all := []call.Running{}
-	for _, c := range h.door.Running(mayCancel(who)) {
+	for _, c := range running {
 		if q.Get("upstream") == "" || c.Upstream == q.Get("upstream") {
 			all = append(all, c)
 		}
@@ -42,7 +48,13 @@ func (h *Hub) cancelCall(w http.ResponseWriter, r *http.Request, who *auth.Princ
 		return err
 	}
 	id := r.PathValue("call")
-	if !h.door.Cancel(id, who.Name, mayCancel(who)) {
+	cancelled := h.door.Cancel(id, who.Name, mayCancel(who))
+	if !cancelled {
+		h.ofOthers(r, who, "", func(_ roster.Hub, status int, _ []byte, err error) {
+			cancelled = cancelled || err == nil && status == http.StatusOK
+		})
+	}
+	if !cancelled {
 		return &fault.Error{Kind: fault.ResourceNotFound, Subject: id, Msg: "there is no such call, or it is over", Hint: "GET /api/v1/calls lists those that run."}
 	}
 	h.log.Info("a call was cancelled", obs.KeyAction, "cancel", "call", id, "by", who.Name)

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,10 +37,14 @@ func (h *Hub) connected(who *auth.Principal, of, session string) []connectionInf
 		add(connectionInfo{Connection: chatws.Connection{Kind: "mcp", Principal: c.Principal, Session: c.Session, UserAgent: c.Client, Since: c.Since, Active: c.Used},
 			Face: c.Face, Version: c.Version})
 	}
-	slices.SortFunc(out, func(a, b connectionInfo) int {
+	sortConnections(out)
+	return out
+}
+
+func sortConnections(all []connectionInfo) {
+	slices.SortFunc(all, func(a, b connectionInfo) int {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
 	})
-	return out
 }
 
 func (h *Hub) listConnections(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
@@ -47,7 +52,13 @@ func (h *Hub) listConnections(w http.ResponseWriter, r *http.Request, who *auth.
 	if err != nil {
 		return err
 	}
-	all := h.connected(who, q.Get("principal"), q.Get("session"))
+	of, session := q.Get("principal"), q.Get("session")
+	all := merged(h, r, who, h.connected(who, "", ""), func(body []byte) ([]connectionInfo, error) {
+		var page struct{ Connections []connectionInfo }
+		return page.Connections, json.Unmarshal(body, &page)
+	})
+	all = slices.DeleteFunc(all, func(c connectionInfo) bool { return of != "" && c.Principal != of || session != "" && c.Session != session })
+	sortConnections(all)
 	part, err := pageOf(q, all)
 	if err != nil {
 		return err

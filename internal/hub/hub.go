@@ -69,6 +69,7 @@ type Options struct {
 // Hub is a running hub.
 type Hub struct {
 	version     string
+	started     time.Time
 	id          string // by which hubs know each other
 	process     string // of this one among all that have the id
 	before      string // see dataDir
@@ -96,9 +97,11 @@ type Hub struct {
 	gateway     *gateway.Gateway
 	router      *router.Router
 	connections *mcp.Sessions
+	cluster     cluster
 	endpoint    *mcp.Endpoint
 	door        *call.Door
 	desk        *policy.Desk
+	board       *policy.Board // nil: no other hub's desk is known
 	modelRules  atomic.Pointer[modelRules]
 	pins        pins
 	models      atomic.Pointer[models.Set]
@@ -138,7 +141,7 @@ type Hub struct {
 // Open opens a hub. Upstreams begin to connect at once; nothing is served
 // before Run.
 func Open(opts Options) (*Hub, error) {
-	h := &Hub{version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
+	h := &Hub{started: time.Now().UTC(), version: cmp.Or(opts.Version, mcp.Release), cfg: opts.Config, listens: opts.Ready, environ: opts.Environ}
 	for _, step := range []func(Options) error{h.openGround, h.openDomain, h.openFaces, h.openChat, h.openPlans, h.begin} {
 		if err := step(opts); err != nil {
 			h.Close()
@@ -212,7 +215,7 @@ func (h *Hub) openDomain(Options) error {
 	})
 	h.cat.Watch(h.catalogChanged)
 	h.cat.Watch(func(changed []catalog.Change) { h.lists.note(h.cat.Now(), changed, time.Now()) })
-	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, Alone: h.cfg.Limits.SessionIdle, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
+	h.pool = upstream.Open(h.cat, upstream.PoolOptions{Hub: h.id, Process: h.process, Key: key, Max: h.cfg.Pool.Max, Sweep: h.cfg.Pool.CleanupInterval, Alone: h.cfg.Limits.SessionIdle, OnState: h.upstreamState, OnHealth: h.upstreamHealth,
 		OnAsk:   func(upstream string, o *mcp.Outgoing) func(mcp.Response, error) { return h.door.Own(upstream, o) },
 		OnAside: func(upstream string, a mcp.Aside) { h.door.Aside(upstream, a) }})
 	h.opened(func() {
@@ -238,7 +241,7 @@ func (h *Hub) openDomain(Options) error {
 	}
 	h.openSampling()
 	h.openLobby()
-	h.door = call.New(call.Options{Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
+	h.door = call.New(call.Options{Process: h.process, Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		CacheEntries: h.cfg.Limits.CacheEntries, CacheBytes: h.cfg.Limits.CacheBytes,
 		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads, Registrant: h.agents.owner})
 	h.door.LogTo(h.logger("call"))
@@ -262,9 +265,12 @@ func (h *Hub) openFaces(opts Options) error {
 	h.gateway = gateway.Open(h.cat, h.pool, h.door, h.tasks, h.state.sessions)
 	h.router = router.Open(h.cat, h.pool, h.door, h.tasks)
 	h.connections = mcp.NewSessions(h.cfg.Limits.Sessions, h.cfg.Limits.SessionIdle)
+	if err := h.openCluster(); err != nil {
+		return err
+	}
 	h.endpoint = mcp.NewEndpoint(mcp.EndpointOptions{
 		MessageBytes: h.cfg.Limits.MessageBytes, Depth: h.cfg.Limits.Depth, BodyTimeout: opts.BodyTimeout,
-		Sessions: h.connections, Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked, Witness: h.door,
+		Sessions: h.connections, Keep: h.keep(), Recall: h.recall, Deleted: h.deleted, Panicked: h.panicked, Witness: h.door,
 	})
 	h.opened(func() {
 		h.endpoint.Close()
@@ -321,6 +327,7 @@ func (h *Hub) sweep(ctx context.Context) {
 			return
 		case <-t.C:
 			h.connections.Sweep()
+			h.prolong(ctx)
 		}
 	}
 }

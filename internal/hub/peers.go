@@ -43,7 +43,7 @@ func (h *Hub) joinPeers() {
 	if err != nil {
 		host = "unknown"
 	}
-	self := roster.Hub{ID: h.id, Host: host, Pid: os.Getpid(), Version: h.version, Started: time.Now().UTC(),
+	self := roster.Hub{Process: h.cluster.process(), ID: h.id, Host: host, Pid: os.Getpid(), Version: h.version, Started: h.started,
 		Addresses: h.Addresses(), Config: fingerprints(h.config())}
 	r, err := roster.Open(context.Background(), h.state.store, self, roster.Options{Logger: h.logger("store"), Changed: h.peersChanged})
 	if err != nil { // it serves all the same

@@ -14,6 +14,9 @@ import (
 
 // openPolicy opens the desk at which people are asked.
 func (h *Hub) openPolicy() (err error) {
+	if err := h.openBoard(); err != nil {
+		return err
+	}
 	h.desk, err = policy.OpenDesk(context.Background(), h.state.store, policy.DeskOptions{Expiry: h.cfg.Policy.Expiry, Events: h.events, Logger: h.logger("policy"), Console: h.consoleAddress})
 	if err == nil {
 		h.opened(h.desk.Close)

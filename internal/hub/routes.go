@@ -66,10 +66,14 @@ func isLoopback(a net.Addr) bool {
 
 // Handler returns all routes, as served on a loopback address or on another.
 func (h *Hub) Handler(loopback bool) (http.Handler, error) {
-	g, err := auth.NewGuard(auth.Options{
+	return h.handler(auth.Options{
 		Loopback: loopback, Hosts: h.cfg.Auth.Hosts, Origins: h.cfg.Auth.Origins,
 		Verifier: h.tokens, Tickets: &h.tickets, Logger: h.logger("auth"), Local: h.local, Hold: h.hold,
 	})
+}
+
+func (h *Hub) handler(o auth.Options) (http.Handler, error) {
+	g, err := auth.NewGuard(o)
 	if err != nil {
 		return nil, err
 	}

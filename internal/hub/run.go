@@ -23,6 +23,10 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.joinCluster(); err != nil {
+		h.unbind()
+		return err
+	}
 	// Not before: who opens a hub to look at what it keeps must change nothing.
 	h.tasks.Resume()
 	h.chat.resume()
@@ -99,6 +103,7 @@ func (h *Hub) unbind() {
 
 // drain lets running requests end, then closes what is left.
 func (h *Hub) drain(servers []*http.Server) {
+	h.cluster.shut()     // others take up what this hub has
 	h.plans.runs.Quiet() // before calls are cancelled, which would stop their runs
 	h.endpoint.Close()
 	h.desk.Close() // nobody is waited for
@@ -107,6 +112,7 @@ func (h *Hub) drain(servers []*http.Server) {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(h.viewers.Close)
+	wg.Go(func() { h.cluster.shutdown(ctx) })
 	wg.Go(func() { h.chat.drain(ctx) })
 	wg.Go(func() { h.plans.runs.Drain(ctx) })
 	wg.Go(func() { h.web.shutdown(ctx) })

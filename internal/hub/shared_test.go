@@ -47,6 +47,7 @@ var ofNoThing = map[string]string{
 	"bucket_planlease": "it says which hub drives a run now",
 	"bucket_chatlease": "it says which hub answers a conversation now",
 	"bucket_authlease": "it says which hub removes what an earlier token has left",
+	"bucket_approvals": "it says what waits at which hub, and who is there to be asked",
 	"bucket_hubs":      "it says which hubs there are now",
 	"bucket_version":   "it says which releases can read the store",
 	"bucket_learned":   "it grows by itself: TestHubsShareFigures",
@@ -64,6 +65,7 @@ func newPair(t *testing.T, url string) *pair {
 	p := &pair{t: t}
 	up := peer.Spec{Tools: []peer.Tool{
 		{Name: "echo"},
+		{Name: "elicit", Behaviour: peer.Do(peer.Elicit)},
 		{Name: "write", RawDefinition: `{"name":"write","inputSchema":{"type":"object"}}`},
 		{Name: "slow", Behaviour: peer.Behaviour{Kind: peer.Slow, For: time.Hour}},
 	}}
@@ -71,7 +73,7 @@ func newPair(t *testing.T, url string) *pair {
 		data := t.TempDir() + "/data"
 		p.start[i] = func() *hubtest.Hub {
 			return hubtest.New(t, hubtest.Stdio("up", up, hubtest.Within("slow", time.Hour)), hubtest.Modules(), hubtest.Data(data), hubtest.Config(func(c *config.Config) {
-				c.Store.URL, c.Store.Key = url, secret.New(clusterKey)
+				c.Store.URL, c.Store.Key, c.SSE = url, secret.New(clusterKey), true
 				c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:write"}, Action: "ask"}}
 			}))
 		}

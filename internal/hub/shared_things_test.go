@@ -120,27 +120,27 @@ func aSwitchForAll() *thing {
 		remove: func(c apiClient, key string) { c.ok(http.MethodDelete, "/api/v1/modules/"+module[key], "") }}
 }
 
-// aConnection is a legacy client's, which keeps something.
+// aConnection is a legacy client's, which need keep nothing.
 func aConnection() *thing {
 	ids := map[string]string{}
-	return &thing{name: "connection of a legacy client", keeps: []string{"session"},
+	at := func(c apiClient, key string) *hubtest.Client {
+		client := c.hub.Client(c.t, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true})
+		client.Session = ids[key]
+		return client
+	}
+	return &thing{name: "connection of a legacy client", keeps: []string{"bucket_connections", "session"},
 		make: func(c apiClient, key string) {
-			client := c.hub.Client(c.t, hubtest.ClientOptions{Era: hubtest.Legacy})
-			client.Tool("context_add", `{"name":"v","data":1}`)
-			ids[key] = client.Session
+			ids[key] = c.hub.Client(c.t, hubtest.ClientOptions{Era: hubtest.Legacy}).Session
 		},
 		look: func(c apiClient, key string) string {
-			client := c.hub.Client(c.t, hubtest.ClientOptions{Era: hubtest.Legacy, Sessionless: true})
-			client.Session = ids[key]
-			if m := client.Tool("context_get", `{"name":"v"}`); !strings.Contains(m.Text(), `"success":true`) {
+			client := at(c, key)
+			if a := client.Do(client.Request("1", "tools/list", "{}")); a.Status != http.StatusOK {
 				return ""
 			}
 			return "open"
 		},
-		without: map[string]string{
-			cellChanged: "there is nothing to change about it; what it keeps are values",
-			cellDeleted: "a hub that has taken it up keeps it in memory until it is idle, though the client has ended it at another",
-		}}
+		remove:  func(c apiClient, key string) { at(c, key).End() },
+		without: map[string]string{cellChanged: "there is nothing to change about it; what it keeps are values"}}
 }
 
 // aConversation has one turn, and another from the other hub.

@@ -140,6 +140,7 @@ func (h *Hub) recall(id string, who *auth.Principal) *mcp.Client {
 // deleted forgets the Session of a connection that its client has ended: nobody
 // can name it again.
 func (h *Hub) deleted(c *mcp.Client) {
+	h.forgetConnection(c.Connection)
 	s := h.state.sessions.Find(c.Actor.Name(), c.Connection)
 	if s == nil {
 		return

@@ -66,6 +66,13 @@ func Open(ctx context.Context, st *store.Store, o Options) (*Book, error) {
 // Hub is the name by which this hub holds leases.
 func (b *Book) Hub() string { return b.o.Hub }
 
+// Held is how many leases this process holds.
+func (b *Book) Held() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.held)
+}
+
 // Lease is one that this hub holds until Release or until it is Lost.
 type Lease struct {
 	b      *Book

@@ -27,6 +27,8 @@ type EndpointOptions struct {
 	// know, if it is known from elsewhere, such as from before a restart. A
 	// connection of its id is then opened anew. nil means that none is known.
 	Recall func(id string, who *auth.Principal) *Client
+	// Keep is what several processes know of each other's connections.
+	Keep Keep
 	// Deleted is told that a client has ended its connection for good; nil
 	// means that nobody wants to know.
 	Deleted func(c *Client)
@@ -64,6 +66,7 @@ func NewEndpoint(opts EndpointOptions) *Endpoint {
 	if opts.Panicked == nil {
 		opts.Panicked = func(any, []byte) {}
 	}
+	opts.Sessions.ended = opts.Keep.Ended
 	return &Endpoint{opts: opts, closing: make(chan struct{})}
 }
 
@@ -120,6 +123,13 @@ func (e *Endpoint) Refuse(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	writeFault(w, m.ID, IsModern(version), err)
 }
 
+// RefuseRead is Refuse for a request whose body was read.
+func (e *Endpoint) RefuseRead(w http.ResponseWriter, body []byte, err error) {
+	var m wire.Message
+	_ = m.Scan(body, wire.FromClient)
+	writeFault(w, m.ID, false, err)
+}
+
 func refuseMethod(w http.ResponseWriter) {
 	w.Header().Set("Allow", "GET, POST, DELETE")
 	writeJSON(w, http.StatusMethodNotAllowed, wire.AppendError(nil, nil,
@@ -135,6 +145,7 @@ type exchange struct {
 	scope string
 	h     Handler
 	m     *wire.Message
+	body  []byte // as it came
 	told  told
 }
 
@@ -152,9 +163,12 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, who *auth.Princi
 		e.unread(w, who, scope, err)
 		return
 	}
+	if id := r.Header[headerSession]; len(id) == 1 && e.elsewhere(w, r, who, id[0], body.b) {
+		return
+	}
 	m := messages.Get().(*wire.Message)
 	defer messages.Put(m)
-	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m, told: e.told(scope)}
+	x := exchange{e: e, w: w, r: r, who: who, scope: scope, h: h, m: m, body: body.b, told: e.told(scope)}
 	if isBatch(body.b) && x.batch(body.b) {
 		return
 	}

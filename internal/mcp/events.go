@@ -32,6 +32,9 @@ func (e *Endpoint) ServeEvents(w http.ResponseWriter, r *http.Request, who *auth
 		return
 	}
 	defer e.opts.Sessions.remove(held)
+	if e.opts.Keep.Opened != nil {
+		e.opts.Keep.Opened(r.Context(), held.kept())
+	}
 	f := &feed{ctx: r.Context(), in: inbox, over: held.over, closing: e.closing, failed: make(chan struct{}),
 		w: w, rc: http.NewResponseController(w), time: e.opts.WriteTimeout}
 	startEvents(w)
@@ -51,7 +54,11 @@ func (e *Endpoint) ServeEvents(w http.ResponseWriter, r *http.Request, who *auth
 // answer comes on the connection's event stream.
 func (e *Endpoint) ServeMessage(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
 	unknown := &fault.Error{Kind: fault.UnknownSession, Subject: "sessionId", Msg: "there is no event stream of that session", Hint: "Open a new one by GET /sse."}
-	s, err := e.opts.Sessions.get(r.URL.Query().Get("sessionId"), feedScope, who)
+	id := r.URL.Query().Get("sessionId")
+	if e.elsewhere(w, r, who, id, nil) {
+		return
+	}
+	s, err := e.opts.Sessions.get(id, feedScope, who)
 	if err != nil {
 		writeFault(w, nil, false, unknown)
 		return

@@ -98,6 +98,9 @@ func (x *exchange) initialize(s *session) {
 	if err == nil && resp.Error == nil {
 		var fresh *session
 		if fresh, err = x.e.open(client, x.scope, x.asked(x.m).Session, x.h); err == nil {
+			if x.e.opts.Keep.Opened != nil {
+				x.e.opts.Keep.Opened(st.ctx, fresh.kept())
+			}
 			x.w.Header()[headerSession] = []string{fresh.id}
 		}
 	}
@@ -123,17 +126,25 @@ func (e *Endpoint) open(client *Client, scope, name string, h Handler) (*session
 // up again on their faces.
 func (e *Endpoint) session(id, scope string, who *auth.Principal, r *http.Request, h Handler) (*session, error) {
 	s, err := e.opts.Sessions.get(id, scope, who)
-	if err == nil || e.opts.Recall == nil || isAgent(scope) || e.opts.Sessions.has(id) {
+	if err == nil || e.opts.Sessions.has(id) {
 		return s, err
-	}
-	client := e.opts.Recall(id, who)
-	if client == nil {
-		return nil, err
 	}
 	e.recalls.Lock() // two requests may come at once
 	defer e.recalls.Unlock()
 	if s, err := e.opts.Sessions.get(id, scope, who); err == nil {
 		return s, nil
+	}
+	if e.opts.Keep.Take != nil {
+		if k := e.opts.Keep.Take(id, who); k != nil && k.Scope == scope {
+			return e.take(r.Context(), k, h)
+		}
+	}
+	if e.opts.Recall == nil || isAgent(scope) {
+		return nil, err
+	}
+	client := e.opts.Recall(id, who)
+	if client == nil {
+		return nil, err
 	}
 	return e.open(client, scope, r.Header.Get(HeaderSession), h)
 }
@@ -199,10 +210,14 @@ func (x *exchange) request(s *session, header string) {
 	}
 	defer s.calls.remove(x.m.ID)
 	if handled, resp, err := s.own(ctx, x.m); handled {
+		if err == nil && resp.Error == nil {
+			s.changes(ctx, x.e, x.m)
+		}
 		x.told.own(x.m, s.client, x.asked(x.m), resp, err)
 		st.finish(resp, err)
 		return
 	}
+	s.changes(ctx, x.e, x.m) // of the level of logs; nobody waits for more
 	x.run(ctx, st, s.client)
 }
 

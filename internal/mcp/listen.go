@@ -273,6 +273,9 @@ func (e *Endpoint) named(w http.ResponseWriter, r *http.Request, who *auth.Princ
 	}
 	var s *session
 	if err == nil {
+		if e.elsewhere(w, r, who, id, nil) {
+			return nil
+		}
 		s, err = e.session(id, scope, who, r, h)
 	}
 	if err != nil {

@@ -14,6 +14,9 @@ func (x *exchange) modern(header string) {
 	if client == nil {
 		return
 	}
+	if x.continued() {
+		return
+	}
 	ctx := x.r.Context()
 	st := x.stream(ctx, true, nil)
 	if x.m.Method == "subscriptions/listen" {

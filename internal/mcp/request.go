@@ -90,6 +90,13 @@ func (c *Client) As(a actor.Actor) *Client {
 // By is the same client, acting through one more delegate.
 func (c *Client) By(d actor.Delegate) *Client { return c.As(c.Actor.By(d)) }
 
+// WantLogs has a client that is taken up hear the logs that it asked for.
+func (c *Client) WantLogs(level string) {
+	if level != "" {
+		c.setLogLevel(level)
+	}
+}
+
 func (c *Client) setLogLevel(level string) { c.level.Store(&level) }
 
 // Stream is where everything goes that belongs to one running request, in the

@@ -32,8 +32,9 @@ type session struct {
 	streams  atomic.Int32 // open GET streams
 
 	mu      sync.Mutex
-	replace chan struct{} // closed when a newer GET stream takes over
-	over    chan struct{} // closed when the session ends
+	uris    map[string]bool // that it is subscribed to
+	replace chan struct{}   // closed when a newer GET stream takes over
+	over    chan struct{}   // closed when the session ends
 }
 
 // calls are the running requests of one connection, by their raw id.
@@ -138,6 +139,8 @@ type Sessions struct {
 	idle time.Duration
 	m    map[string]*session
 	each map[string]int // how many each principal has
+
+	ended func(id string) // told of those that end for good; nil: nobody is
 }
 
 // NewSessions keeps at most max connections, each for idle after its last use;
@@ -274,7 +277,16 @@ func (t *Sessions) evict(name string) bool {
 	}
 	t.drop(oldest)
 	oldest.end()
+	t.forget(oldest)
 	return true
+}
+
+// forget tells that a connection has ended for good: neither because this process
+// ends, nor because another has taken it up.
+func (t *Sessions) forget(s *session) {
+	if t.ended != nil {
+		t.ended(s.id)
+	}
 }
 
 // drop keeps a connection no more. Called with mu held.
@@ -290,10 +302,37 @@ func (t *Sessions) drop(s *session) {
 }
 
 func (t *Sessions) remove(s *session) {
+	t.leave(s)
+	t.forget(s)
+}
+
+// leave ends a connection here.
+func (t *Sessions) leave(s *session) {
 	t.mu.Lock()
 	t.drop(s)
 	t.mu.Unlock()
 	s.end()
+}
+
+// Leave ends what is here of a connection that another process has taken up.
+func (t *Sessions) Leave(id string) {
+	t.mu.RLock()
+	s := t.m[id]
+	t.mu.RUnlock()
+	if s != nil {
+		t.leave(s)
+	}
+}
+
+// IDs are those of the open connections that clients name, and so may name at
+// another process.
+func (t *Sessions) IDs() (ids []string) {
+	for _, s := range t.all() {
+		if s.listener != nil || s.inbox != nil {
+			ids = append(ids, s.id)
+		}
+	}
+	return ids
 }
 
 // Sweep ends what has been idle too long. Call it from time to time.
@@ -321,10 +360,10 @@ func (t *Sessions) End(principal string) {
 	}
 }
 
-// Close ends all connections.
+// Close ends all connections. Another process may take them up.
 func (t *Sessions) Close() {
 	for _, s := range t.all() {
-		t.remove(s)
+		t.leave(s)
 	}
 }
 

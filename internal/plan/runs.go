@@ -81,6 +81,9 @@ type Runs struct {
 	closing  bool
 }
 
+// Driven is how many runs this hub drives now.
+func (r *Runs) Driven() int { return r.leases.Held() }
+
 // Summary is what is known of a run at a glance.
 type Summary struct {
 	ID        string     `json:"id"`

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,6 +27,9 @@ func (d *Desk) Attend(principal, session string) (leave func()) {
 	if v == nil {
 		v = &presence{}
 		d.there[at] = v
+		if b := d.board.Load(); b != nil {
+			b.stay(at, true)
+		}
 	}
 	v.n++
 	if v.timer != nil {
@@ -53,6 +57,9 @@ func (d *Desk) leave(at place, v *presence) {
 			return // somebody came back
 		}
 		delete(d.there, at)
+		if b := d.board.Load(); b != nil {
+			b.stay(at, false)
+		}
 		d.abandon()
 	})
 }
@@ -65,7 +72,8 @@ func (d *Desk) attended(principal, session string, now time.Time) bool {
 			return true
 		}
 	}
-	return false
+	b := d.board.Load()
+	return b != nil && b.attended(principal, session)
 }
 
 // abandon denies what nobody is there for any more. It is called with mu held.
@@ -86,8 +94,8 @@ func (d *Desk) Attended(principal, session string) bool {
 	return d.attended(principal, session, time.Now())
 }
 
-// Pending returns the approvals of a principal that wait, the oldest first; ""
-// means everybody's.
+// Pending returns the approvals of a principal that wait, here or at another hub,
+// the oldest first; "" means everybody's.
 func (d *Desk) Pending(principal string) []Approval {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,6 +103,12 @@ func (d *Desk) Pending(principal string) []Approval {
 	for _, p := range d.order {
 		if principal == "" || p.Principal == principal {
 			out = append(out, p.Approval)
+		}
+	}
+	if b := d.board.Load(); b != nil {
+		if there := b.waiting(principal); len(there) > 0 {
+			out = append(out, there...)
+			slices.SortStableFunc(out, func(x, y Approval) int { return x.Created.Compare(y.Created) })
 		}
 	}
 	return out
@@ -107,6 +121,11 @@ func (d *Desk) Decided(id string) (Decision, bool) {
 	for i := len(d.ended) - 1; i >= 0; i-- {
 		if d.ended[i].id == id {
 			return d.ended[i].decision, true
+		}
+	}
+	if b := d.board.Load(); b != nil {
+		if n, ok := b.find(id); ok && n.Decision != nil {
+			return *n.Decision, true
 		}
 	}
 	return Decision{}, false

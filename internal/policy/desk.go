@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoahub/stoa/internal/event"
@@ -31,8 +32,11 @@ type DeskOptions struct {
 
 // Desk is where people are asked.
 type Desk struct {
-	opts DeskOptions
-	kept *memory
+	opts  DeskOptions
+	kept  *memory
+	board atomic.Pointer[Board] // nil: there is no other desk
+	wg    sync.WaitGroup
+	stop  chan struct{}
 
 	mu       sync.Mutex
 	expiry   time.Duration
@@ -78,7 +82,7 @@ func OpenDesk(ctx context.Context, st *store.Store, o DeskOptions) (*Desk, error
 	if o.SessionTTL == 0 {
 		o.SessionTTL = 24 * time.Hour
 	}
-	d := &Desk{opts: o, expiry: o.Expiry, pending: map[string]*pending{}, there: map[place]*presence{}}
+	d := &Desk{stop: make(chan struct{}), opts: o, expiry: o.Expiry, pending: map[string]*pending{}, there: map[place]*presence{}}
 	if err := d.openMemory(ctx, st); err != nil {
 		return nil, err
 	}
@@ -98,22 +102,54 @@ func (d *Desk) SetExpiry(expiry time.Duration) {
 
 // Close denies what still waits. Nothing is asked afterwards.
 func (d *Desk) Close() {
-	d.close()
+	if d.close() {
+		close(d.stop)
+	}
+	d.wg.Wait()
 	d.kept.Close()
 }
 
-func (d *Desk) close() {
+// Join has people at other hubs see what waits here, and answer it, and people
+// here what waits there. It is called once, before anybody is asked.
+func (d *Desk) Join(b *Board) {
+	d.board.Store(b)
+	d.wg.Go(func() {
+		for known := uint64(0); ; {
+			select {
+			case <-d.stop:
+				return
+			case <-b.wake:
+			}
+			news := b.news.Load()
+			d.mu.Lock()
+			d.abandon()
+			if news != known {
+				d.announce()
+			}
+			d.mu.Unlock()
+			known = news
+		}
+	})
+}
+
+// close reports whether it was open.
+func (d *Desk) close() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	open := !d.closed
 	d.closed = true
 	for _, p := range append([]*pending(nil), d.order...) {
 		d.settle(p, Decision{Reason: ReasonAborted})
 	}
-	for _, v := range d.there {
+	for at, v := range d.there {
 		if v.timer != nil {
 			v.timer.Stop()
 		}
+		if b := d.board.Load(); b != nil && open {
+			b.stay(at, false) // nobody is asked here any more
+		}
 	}
+	return open
 }
 
 // Ask returns what is decided about a call. If that is remembered it is said at
@@ -280,6 +316,9 @@ func (d *Desk) enter(a Approval) (*pending, Decision, error) {
 	d.pending[a.ID] = p
 	d.order = append(d.order, p)
 	d.record(event.PolicyAsked, &a, nil)
+	if b := d.board.Load(); b != nil {
+		b.asked(a)
+	}
 	d.announce()
 	d.mu.Unlock()
 	return p, Decision{}, nil
@@ -305,6 +344,9 @@ func (d *Desk) settle(p *pending, dec Decision) bool {
 		d.ended = append(d.ended[:0:0], d.ended[len(d.ended)-keptEnded/2:]...)
 	}
 	p.done <- dec
+	if b := d.board.Load(); b != nil {
+		b.settled(p.Approval, dec)
+	}
 	d.record(event.PolicyDecided, &p.Approval, &dec)
 	d.announce()
 	return true

@@ -36,6 +36,9 @@ func (d *Desk) Decide(who *auth.Principal, id string, dec Decision) error {
 		dec.Reason = ReasonDenied
 	}
 	dec.Args = bytes.Clone(dec.Args)
+	if process, there := d.elsewhere(who, id); there {
+		return d.board.Load().o.Decide(who, process, id, dec)
+	}
 	p, err := d.claim(who, id, scope)
 	if err != nil {
 		return err
@@ -84,6 +87,17 @@ func (d *Desk) claim(who *auth.Principal, id string, scope Remember) (*pending, 
 	return p, nil
 }
 
+// elsewhere returns the process at whose desk an approval waits, if that is not
+// this one.
+func (d *Desk) elsewhere(who *auth.Principal, id string) (process string, ok bool) {
+	b := d.board.Load()
+	if b == nil {
+		return "", false
+	}
+	n, ok := b.find(id)
+	return n.Process, ok && n.Decision == nil && sees(who, n.Approval.Principal)
+}
+
 // sees reports whether somebody is told of the approvals of a principal.
 func sees(who *auth.Principal, principal string) bool {
 	return who.Name == principal || who.IsOwner()
@@ -92,8 +106,14 @@ func sees(who *auth.Principal, principal string) bool {
 // over says why an approval does not wait. It is called with mu held.
 func (d *Desk) over(who *auth.Principal, id string) error {
 	f := &fault.Error{Kind: fault.ResourceNotFound, Subject: id, Msg: "there is no such approval", Hint: "List what waits; what was decided or has expired is not there any more."}
-	for i := len(d.ended) - 1; i >= 0; i-- {
-		e := &d.ended[i]
+	all := d.ended
+	if b := d.board.Load(); b != nil {
+		if n, ok := b.find(id); ok && n.Decision != nil {
+			all = append(slices.Clip(all), ended{id, n.Approval.Principal, *n.Decision})
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		e := &all[i]
 		if e.id != id || !sees(who, e.principal) {
 			continue
 		}

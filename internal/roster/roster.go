@@ -23,6 +23,7 @@ type Hub struct {
 	ID        string    `json:"id"`
 	Host      string    `json:"host"`
 	Pid       int       `json:"pid"`
+	Process   string    `json:"process,omitempty"` // by which other hubs reach it; empty if they cannot
 	Version   string    `json:"version"`
 	Started   time.Time `json:"started"`
 	Addresses []string  `json:"addresses,omitempty"`

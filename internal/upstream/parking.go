@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"sync"
@@ -17,19 +18,21 @@ const parkedMax = 16 // parked calls of one principal
 // parking is where the parked calls of a pool are.
 type parking struct {
 	key  seal.Key      // signs requestState
-	node string        // tells our requestState from that of another hub
+	node string        // tells our requestState from those of other processes
 	wait time.Duration // how long a call waits for its client
 
 	mu sync.Mutex
 	m  map[string]*parked
 }
 
-func newParking(key []byte, wait time.Duration) *parking {
+func newParking(key []byte, process string, wait time.Duration) *parking {
 	if key == nil {
 		key = seal.Random()
 	}
-	node := sha256.Sum256(append([]byte("node"), key...))
-	return &parking{key: key, node: base64.RawURLEncoding.EncodeToString(node[:6]), wait: wait, m: map[string]*parked{}}
+	if process == "" {
+		process = rand.Text()
+	}
+	return &parking{key: key, node: process, wait: wait, m: map[string]*parked{}}
 }
 
 // ticket is what a requestState says.
@@ -51,6 +54,16 @@ func (k *parking) open(state string) (t ticket, err error) {
 		return ticket{}, fault.New(fault.InvalidParams, "requestState", "%v", err)
 	}
 	return t, nil
+}
+
+// Holder is the process at which the call waits that a requestState is about;
+// empty if it is about none.
+func (p *Pool) Holder(state string) string {
+	t, err := p.parking.open(state)
+	if err != nil || time.Now().UnixMilli() > t.Expires {
+		return ""
+	}
+	return t.Node
 }
 
 // digest is of the params that a client must repeat unchanged.

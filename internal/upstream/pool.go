@@ -46,6 +46,9 @@ type PoolOptions struct {
 	Wait  time.Duration // how long a parked call waits for its client; 0 means 5 min
 	Alone time.Duration // how long a Session's own connection, that no client's connection ends, is kept unused; 0 means for ever
 
+	// Process is the name of this process among all whose clients bring back what
+	// Key signs; empty for one of its own.
+	Process string
 	// Hub is the id of this hub, which servers that are hubs are told, and by
 	// which it knows itself; empty for none.
 	Hub string
@@ -75,7 +78,7 @@ func (o *PoolOptions) defaults() {
 // Open returns a pool that puts what upstreams offer into cat.
 func Open(cat *catalog.Catalog, o PoolOptions) *Pool {
 	o.defaults()
-	p := &Pool{hub: o.Hub, cat: cat, max: o.Max, parking: newParking(o.Key, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
+	p := &Pool{hub: o.Hub, cat: cat, max: o.Max, parking: newParking(o.Key, o.Process, o.Wait), tick: time.NewTicker(o.Sweep), ups: map[string]*Upstream{}}
 	p.alone.Store(int64(o.Alone))
 	p.onState, p.onNote, p.onAsk, p.onAside = o.OnState, o.OnHealth, o.OnAsk, o.OnAside
 	if p.onState == nil {
