@@ -35,6 +35,7 @@ type Upstream struct {
 	recalled  chan struct{} // closed when what it offered last is in the catalogue, if that is known
 	settle    sync.Once
 	away      atomic.Bool // the lists could not be read for want of a connection
+	down      atomic.Bool // whether state is Failed
 	losses    losses
 	reload    chan struct{}            // a token asks the supervisor to load the lists in dirty
 	loading   chan struct{}            // holds a token while lists are read
@@ -284,7 +285,9 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	u.away.Store(false)
 	u.backoff.Reset()
 	if u.opts.Lazy || !u.primary(l) {
-		u.setState(Connected, nil) // else when its lists have been read
+		u.setState(Connected, nil)
+	} else if u.state == Failed {
+		u.setState(Connecting, nil) // until its lists have been read
 	}
 	ctx, cancel := context.WithCancel(u.ctx)
 	l.stop = cancel
