@@ -281,7 +281,7 @@ func isRefusal(err error) bool {
 func (u *Upstream) fault(ctx context.Context, o *mcp.Outgoing, err error) error {
 	told := u.cause(ctx, o, err)
 	if f, ok := errors.AsType[*fault.Error](told); ok {
-		if safe := u.discreet(f); safe != f {
+		if safe := u.quoting(u.discreet(f), o.Client); safe != f {
 			return safe
 		}
 	}
@@ -303,11 +303,11 @@ func (u *Upstream) cause(ctx context.Context, o *mcp.Outgoing, err error) error 
 	case ctx.Err() != nil:
 		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled while it was at work; whether it took effect is not known").Because(err)
 	case errors.Is(err, errForgets):
-		f := u.unreachable(err)
+		f := fault.New(fault.Unreachable, u.opts.Name, "%v", errForgets).Because(err)
 		f.Hint = "Run one instance of the server, have them share sessions, or send each session to the instance that opened it."
 		return f
 	case errors.Is(err, mcp.ErrNotSent):
-		return u.unreachable(err)
+		return u.unreachable(err, o.Client)
 	case errors.Is(err, mcp.ErrLost):
 		return fault.New(fault.UpstreamLost, u.opts.Name, "%s: %v", o.Method, err).Because(err)
 	}
