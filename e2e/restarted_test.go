@@ -58,7 +58,7 @@ func TestEverythingRestarted(t *testing.T) {
 	if os.Getenv("STOA_SOAK") != "" {
 		times = 50
 	}
-	for range times {
+	for i := 0; i < times && !t.Failed(); i++ {
 		before := rounds.Load()
 		await.Until(t, "the clients are at work", func() bool { return rounds.Load() > before+8 || t.Failed() })
 		_ = syscall.Kill(server0.pid, syscall.SIGKILL) // under the calls that run

@@ -17,7 +17,7 @@ import (
 )
 
 // tally is the way between a hub and a server over HTTP. It passes all on and counts how often the server was given each
-// call, by the mark in its arguments. A call whose answer does not come is lost as without it: the connection ends.
+// call, by the mark in its arguments, and did not refuse it with its session. A call whose answer does not come is lost as without it: the connection ends.
 type tally struct {
 	address string
 	proxy   *httputil.ReverseProxy
@@ -80,7 +80,10 @@ func (c *tally) RoundTrip(r *http.Request) (*http.Response, error) {
 		mark = m.Params.Arguments.Message + m.Params.Arguments.Mark
 	}
 	resp, err := c.below.RoundTrip(r)
-	if op := (*net.OpError)(nil); mark != "" && !(errors.As(err, &op) && op.Op == "dial") {
+	op := (*net.OpError)(nil)
+	missed := errors.As(err, &op) && op.Op == "dial"
+	refused := err == nil && (resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound) // with its session
+	if mark != "" && !missed && !refused {
 		c.mu.Lock()
 		c.given[mark]++
 		c.mu.Unlock()
