@@ -41,11 +41,17 @@ func (p party) send(h hub, session, body string) (answer []byte, id string, err 
 	switch {
 	case p.modern:
 		request.Header.Set("MCP-Protocol-Version", modernVersion)
-		var m struct{ Method string }
+		var m struct {
+			Method string
+			Params struct{ Name string }
+		}
 		if err := json.Unmarshal([]byte(body), &m); err != nil {
 			return nil, "", err
 		}
 		request.Header.Set("Mcp-Method", m.Method)
+		if m.Params.Name != "" {
+			request.Header.Set("Mcp-Name", m.Params.Name)
+		}
 	case session != "":
 		request.Header.Set("Mcp-Session-Id", session)
 	}

@@ -95,6 +95,20 @@ func TestStdioAnswersWhateverIsWrong(t *testing.T) {
 	}
 }
 
+// C2, C4: a client of one's own, and its model, learn why a server does not start
+// from what it wrote; a token for others learns nothing of that.
+func TestStdioSaysWhyAServerEnded(t *testing.T) {
+	t.Parallel()
+	h := prepare(t, object{"files": object{"command": "sh", "args": list{"-c", "echo 'Error accessing directory /none/notes' >&2; exit 1"}}})
+	h.launch(t)
+	guest := h.token(t, "guest")
+	await.Until(t, "the hub has tried to start the server", func() bool { return strings.Contains(h.server(t, "files"), "the program ended") })
+	ask := h.stdio(t, "--data", h.data, "--config", h.config)
+	mentions(t, "the instructions", ask("initialize", greeting), "Error accessing directory /none/notes")
+	mentions(t, "a call", ask("tools/call", object{"name": "files__read", "arguments": object{}}), "Error accessing directory /none/notes")
+	lacks(t, "a call with a token", h.tool(t, "/mcp", guest, "files__read", object{}).text, "/none/notes")
+}
+
 // C3: what ends or shows a hub works when the config at hand is wrong.
 func TestStopAndConsoleNeedNoConfig(t *testing.T) {
 	t.Parallel()

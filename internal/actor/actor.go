@@ -224,6 +224,12 @@ func (a Actor) InScope(server string) bool {
 	return a.principals(func(p *auth.Principal) bool { return p != nil && p.Scopes.Allows(server) })
 }
 
+// IsLocal reports whether everybody it rests on is the person at this machine,
+// with the rights of the hub's owner or without.
+func (a Actor) IsLocal() bool {
+	return a.principals(func(p *auth.Principal) bool { return p != nil && p.Name == auth.LocalName })
+}
+
 // Has reports whether it has a right of its principal's. Rights are a person's:
 // no model, agent or server that acts for one has any.
 func (a Actor) Has(right auth.Right) bool {

@@ -72,7 +72,7 @@ const lookAgain = time.Second
 // when that could not be found out for as long as auth.Trusted. Whoever does the
 // work calls leave when it is over.
 func (a Actor) Watch(ctx context.Context, lookup Lookup) (watched context.Context, leave func()) {
-	if !a.canGo() {
+	if a.IsLocal() { // who is always there
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -98,17 +98,6 @@ func (a Actor) Watch(ctx context.Context, lookup Lookup) (watched context.Contex
 		w.stop()
 		cancel(nil)
 	}
-}
-
-// canGo reports whether anybody the actor rests on can be sent off: the local
-// owner is always there.
-func (a Actor) canGo() bool {
-	for p := range a.Principals {
-		if p == nil || p.Name != auth.LocalName {
-			return true
-		}
-	}
-	return false
 }
 
 // watch is when to look next.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/hubtest/wsagent"
 )
 
@@ -163,39 +161,6 @@ func TestTimeouts(t *testing.T) {
 			gone(t, s)
 		})
 	}
-}
-
-// Each message gives a slow agent more time. A machine may be too busy for them to
-// come in time, but not each time that is tried.
-func TestSlowAgent(t *testing.T) {
-	await.NoError(t, "an agent that speaks now and then is heard to the end", func() error {
-		const pauses = 4
-		s := serve(t, "ask\n"+strings.Repeat("gate\nsend {\"type\":\"tool_running\",\"tool_name\":\"x\"}\n", pauses)+"send {\"type\":\"sentence\",\"sentence\":\"done\"}\n"+done)
-		const timeout = time.Second
-		var wg sync.WaitGroup
-		begun := time.Now()
-		wg.Go(func() {
-			for range pauses {
-				<-time.After(timeout * 3 / 10)
-				if s.Open() != nil {
-					return // nobody waits any more
-				}
-			}
-		})
-		got, err := ask(t, t.Context(), s.URL, Options{Timeout: timeout}, nil)
-		s.Close()
-		wg.Wait()
-		if err != nil {
-			return err
-		}
-		if got != "done" {
-			t.Fatalf("%q", got)
-		}
-		if took := time.Since(begun); took < timeout {
-			t.Fatalf("it took %v, which shows nothing", took)
-		}
-		return nil
-	})
 }
 
 func TestCancelClosesTheSocket(t *testing.T) {

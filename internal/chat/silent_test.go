@@ -99,7 +99,7 @@ func TestPrincipalIsLookedFor(t *testing.T) {
 		}()
 		select {
 		case <-used:
-		case <-time.After(5 * time.Second):
+		case <-time.After(await.Patience):
 			t.Error("nobody can use the conversations meanwhile")
 		}
 	}})

@@ -218,10 +218,15 @@ func (d *diagnosis) condition(st upstream.Status, asked error) {
 		d.find(isWarning, "Run stoa servers to see whether it comes back.", "what it offers is what it said before the connection was lost")
 	}
 	if st.Breaker != "" && st.Breaker != "closed" {
-		d.find(isWarning, "See why its calls fail; it is tried again by itself.", "it loses calls, and is given a rest: its breaker is %s", st.Breaker)
+		d.find(isWarning, "See why its calls fail; it is tried again by itself.", "it loses calls, and is given a rest: its breaker is %s", lastFailure(st.Breaker, st.BreakerError))
 	}
 	if st.OpenTools > 0 {
 		d.find(isWarning, "See why its calls fail; each is tried again by itself.", "calls of %s failed too often, and are refused for a while", openTools(st))
+		for _, tool := range st.OpenNames {
+			if why := st.OpenErrors[tool]; why != "" {
+				d.find(isNote, "", "%s", lastFailure(tool, why))
+			}
+		}
 	}
 	for _, h := range st.Health {
 		if strings.HasPrefix(h.Code, "definition ") {

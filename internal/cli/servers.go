@@ -104,10 +104,15 @@ func (c *serversListCmd) details(st upstream.Status) (lines []string) {
 		add("%s: %s", h.Code, h.Text)
 	}
 	if st.Breaker != "" && st.Breaker != "closed" {
-		add("breaker: %s", st.Breaker)
+		add("breaker: %s", lastFailure(st.Breaker, st.BreakerError))
 	}
 	if st.OpenTools > 0 {
 		add("breakers: calls of %s are refused for a while, since they failed too often", openTools(st))
+		for _, tool := range st.OpenNames {
+			if why := st.OpenErrors[tool]; why != "" {
+				add("%s", lastFailure(tool, why))
+			}
+		}
 	}
 	if st.Queued > 0 || st.Running > 0 {
 		add("calls: %d running, %d waiting", st.Running, st.Queued)
@@ -193,6 +198,14 @@ func openTools(st upstream.Status) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// lastFailure is what a breaker is about, with the last failure that it counted.
+func lastFailure(about, why string) string {
+	if why == "" {
+		return about
+	}
+	return about + ": last failure: " + why
 }
 
 func stateCell(st upstream.Status) cell {

@@ -25,6 +25,9 @@ type Error struct {
 	// Harmless says that repeating what was asked does no harm although the
 	// Kind does not: it was not begun, or bears repetition.
 	Harmless bool
+	// Begun says that repeating what was asked may do harm although the Kind does
+	// not: a server had it already.
+	Begun bool
 }
 
 // New returns a fault about subject with a formatted message.
@@ -78,7 +81,7 @@ func (e *Error) Advice() string {
 
 // Retryable reports whether the same request may succeed later, and repeating it
 // does no harm.
-func (e *Error) Retryable() bool { return e.Harmless || e.Kind.Info().Retryable }
+func (e *Error) Retryable() bool { return e.Harmless || e.Kind.Info().Retryable && !e.Begun }
 
 // Wire renders e as the JSON-RPC error object for a client of the modern or
 // the legacy era.

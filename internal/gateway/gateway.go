@@ -125,7 +125,7 @@ func (g *Gateway) introduce(req *mcp.Request, p party) (mcp.Response, error) {
 		if h := u.Known(); h != nil && h.Instructions != "" {
 			text += fmt.Sprintf("\n\n## %s\n%s", u.Name(), h.Instructions)
 		}
-		if f := u.Failure(); f != nil {
+		if f := u.Failure(req.Client); f != nil {
 			text += fmt.Sprintf("\n\n## %s\nIt cannot be used now: %s. %s", u.Name(), strings.TrimSuffix(f.Msg, "."), f.Advice())
 		}
 	}
@@ -233,7 +233,7 @@ func (g *Gateway) find(ctx context.Context, p party, k catalog.Kind, name string
 			if it, err := g.cat.Now().Find(k, name, p.Sight()); err == nil {
 				return it, nil
 			}
-			if err := u.Failure(); err != nil {
+			if err := u.Failure(p.client); err != nil {
 				return nil, err
 			}
 			return nil, fault.New(fault.Unreachable, up, "the upstream has not been reached yet: %s", u.Status().State)

@@ -59,6 +59,7 @@ type Breaker struct {
 	state  State       // Closed or Open or HalfOpen as of the last event
 	counts []time.Time // when the failures that still count happened, oldest first; at most opt.Failures
 	since  time.Time   // when it opened, or when the probe was let through
+	why    string      // of the last failure that was counted
 }
 
 // New returns a closed Breaker.
@@ -113,8 +114,8 @@ func (b *Breaker) success() {
 	b.touched.Store(len(b.counts) > 0)
 }
 
-// Failure records that a call failed for a reason that counts.
-func (b *Breaker) Failure() {
+// Failure records that a call failed for a reason that counts, which is why.
+func (b *Breaker) Failure(why string) {
 	if b.opt.Failures < 0 {
 		return
 	}
@@ -124,6 +125,7 @@ func (b *Breaker) Failure() {
 		return
 	}
 	now := b.opt.Now()
+	b.why = why
 	b.forget()
 	if len(b.counts) == b.opt.Failures {
 		b.counts = b.counts[1:]
@@ -133,6 +135,16 @@ func (b *Breaker) Failure() {
 	if b.state == HalfOpen || len(b.counts) == b.opt.Failures {
 		b.state, b.since = Open, now
 	}
+}
+
+// Why is the reason of the last failure; "" while none counts.
+func (b *Breaker) Why() string {
+	if !b.touched.Load() {
+		return ""
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why
 }
 
 // forget drops the failures that are older than the window. Called with mu held.
@@ -190,6 +202,15 @@ func (s *Breakers) State(key string) State {
 		return b.(*Breaker).State()
 	}
 	return Closed
+}
+
+// Why is the reason of the last failure of key; "" while none counts. It makes
+// no Breaker.
+func (s *Breakers) Why(key string) string {
+	if b, ok := s.m.Load(key); ok {
+		return b.(*Breaker).Why()
+	}
+	return ""
 }
 
 // Of returns the Breaker of key. A call should ask once and keep it, so that

@@ -17,7 +17,7 @@ func elapse(d time.Duration) { <-time.After(d) }
 
 func fail(b *Breaker, n int) {
 	for range n {
-		b.Failure()
+		b.Failure("broken")
 	}
 }
 
@@ -49,7 +49,7 @@ func TestBreakerOpensAtTheFifthFailureAndCoolsDown(t *testing.T) {
 		wantAllow(t, b, 20*time.Second, false)
 		b.Success() // late answer of an earlier call
 		wantState(t, b, Open)
-		b.Failure() // a late failure must not prolong the rest
+		b.Failure("broken") // a late failure must not prolong the rest
 		wantAllow(t, b, 20*time.Second, false)
 		elapse(20 * time.Second)
 		wantState(t, b, HalfOpen)
@@ -74,7 +74,7 @@ func TestBreakerHalfOpenLetsOneProbeThrough(t *testing.T) {
 		if allowed.Load() != 1 {
 			t.Fatalf("%d probes, want 1", allowed.Load())
 		}
-		b.Failure()
+		b.Failure("broken")
 		wantState(t, b, Open)
 		wantAllow(t, b, 30*time.Second, false)
 	})
@@ -138,7 +138,7 @@ func TestBreakerNegativeFailuresNeverOpens(t *testing.T) {
 
 func TestBreakersKeepOnePerKey(t *testing.T) {
 	s := NewBreakers(Options{Failures: 1})
-	s.Of("a").Failure()
+	s.Of("a").Failure("broken")
 	wantState(t, s.Of("a"), Open)
 	wantState(t, s.Of("b"), Closed)
 	n := 0

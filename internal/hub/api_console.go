@@ -123,7 +123,7 @@ func (h *Hub) countFor(who *auth.Principal, s *upstream.Status) {
 		return it == nil || !view.Item(it)
 	}
 	if u := h.pool.Get(s.Name); u != nil {
-		s.Open(slices.DeleteFunc(u.OpenTools(), hidden))
+		u.TellOpen(s, slices.DeleteFunc(u.OpenTools(), hidden))
 	}
 	s.Health = slices.DeleteFunc(slices.Clone(s.Health), func(n upstream.Health) bool { return n.Tool() != "" && hidden(n.Tool()) })
 	lists := now.Of(s.Name)

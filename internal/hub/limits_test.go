@@ -102,7 +102,7 @@ func TestBreakerOfTool(t *testing.T) {
 					return m.Fault().Message != "broken"
 				})
 				code := map[hubtest.Era]int{hubtest.Legacy: -32000, hubtest.Modern: -31004}[era]
-				if f := m.Fault(); f.Data.Kind != "breaker_open" || f.Code != code || !f.Data.Retryable || f.Data.RetryAfterMs <= 0 {
+				if f := m.Fault(); f.Data.Kind != "breaker_open" || f.Code != code || !f.Data.Retryable || f.Data.RetryAfterMs <= 0 || !strings.Contains(f.Message, "broken") {
 					t.Errorf("after three failures: %s", m.Raw)
 				}
 				if n := len(w.peerState(t).Called); n != called {
@@ -132,8 +132,10 @@ func TestBreakerOfToolIsTold(t *testing.T) {
 		Breaker   string
 		OpenTools int
 		OpenNames []string
+
+		OpenErrors map[string]string
 	}
-	for _, want := range []status{{Breaker: "closed"}, {"closed", 1, []string{"bad"}}} {
+	for _, want := range []status{{Breaker: "closed"}, {"closed", 1, []string{"bad"}, map[string]string{"bad": "the server answered error -32603: broken"}}} {
 		got := hubtest.Decode[struct{ Server status }](c.ok("GET", "/api/v1/servers/up", "")).Server
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the server (-want +got):\n%s", diff)

@@ -1,10 +1,14 @@
 package hub_test
 
 import (
+	"bytes"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +29,7 @@ func TestCallOfAServerBeingReached(t *testing.T) {
 	for _, name := range []string{"slow__echo", "slow:echo", "mcp:slow:echo", "mute__echo", "mute:echo"} {
 		calls[name] = c.Go("tools/call", hubtest.ToolParams(name, `{"a":1}`))
 	}
-	answer()
+	answer(slices.Collect(maps.Values(calls))...)
 	for name, x := range calls {
 		m := x.Response()
 		if strings.Contains(name, "slow") {
@@ -50,7 +54,7 @@ func TestFirstListWaits(t *testing.T) {
 		h := hubtest.New(t, hubtest.HTTP("slow", slow), hubtest.Stdio("mute", mutePeer()))
 		defer h.Stop()
 		list := h.Client(t, hubtest.ClientOptions{}).Go("tools/list", "{}")
-		answer()
+		answer(list)
 		if m := list.Response(); strings.Contains(string(m.Result), `"slow__echo"`) {
 			return true
 		}
@@ -62,8 +66,9 @@ func TestFirstListWaits(t *testing.T) {
 }
 
 // tardyPeer is a server over HTTP that answers nothing before answer is called,
-// which lets those come first who do not wait.
-func tardyPeer(t *testing.T) (address string, answer func()) {
+// which it does once each of these requests waits for a server, or has been
+// answered without.
+func tardyPeer(t *testing.T) (address string, answer func(...*hubtest.Exchange)) {
 	web := peer.Serve(t, peer.Spec{Tools: echoTool()})
 	inner, err := url.Parse(web.URL)
 	if err != nil {
@@ -84,10 +89,30 @@ func tardyPeer(t *testing.T) (address string, answer func()) {
 	}))
 	t.Cleanup(transport.CloseIdleConnections)
 	t.Cleanup(outer.Close)
-	return outer.URL + inner.Path, func() {
-		<-time.After(500 * time.Millisecond)
+	return outer.URL + inner.Path, func(all ...*hubtest.Exchange) {
+		await.Until(t, "the requests wait, or are answered", func() bool {
+			early := 0
+			for _, x := range all {
+				if x.HasBegun() {
+					early++
+				}
+			}
+			return early+waiting() >= len(all)
+		})
 		close(open)
 	}
+}
+
+// waiting counts the requests that wait for servers to be read.
+func waiting() int {
+	stacks, n := make([]byte, 8<<20), 0
+	for one := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+		inFind := bytes.Contains(one, []byte("gateway.(*Gateway).find(")) && bytes.Contains(one, []byte("gateway.settle("))
+		if inFind || bytes.Contains(one, []byte("gateway.(*Gateway).ensure(")) {
+			n++
+		}
+	}
+	return n
 }
 
 func mutePeer() peer.Spec {

@@ -66,6 +66,16 @@ func (x *Exchange) Close() {
 	})
 }
 
+// HasBegun reports whether the answer has begun.
+func (x *Exchange) HasBegun() bool {
+	select {
+	case <-x.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 // begin waits for the header of the answer.
 func (x *Exchange) begin() error {
 	timeout := time.NewTimer(await.Patience)

@@ -1,15 +1,19 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/stoahub/stoa/internal/hubtest/await"
 )
 
 // paged is a Log that is read as one over a network is: what is last is asked
@@ -219,11 +223,24 @@ func TestPlainReadsNeverGoBack(t *testing.T) {
 	})
 }
 
+// waitsInLatest reports whether a goroutine asks for the latest, and waits for a
+// lock.
+func waitsInLatest() bool {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for one := range bytes.SplitSeq(stacks, []byte("\n\n")) {
+		if bytes.Contains(one, []byte("]).lock(")) && bytes.Contains(one, []byte("Semacquire")) {
+			return true
+		}
+	}
+	return false
+}
+
 // Who asks for the latest while a removal is being told does not get what was
 // removed.
 func TestLatestWhileARemovalIsTold(t *testing.T) {
 	log := NewMemory()
-	latest := make(chan Record[string], 1)
+	latest, answered := make(chan Record[string], 1), atomic.Bool{}
 	var b *Journal[Record[string], string]
 	changed := func(x *Entity[Record[string], string], e *string, _ Place) {
 		if e != nil {
@@ -235,12 +252,11 @@ func TestLatestWhileARemovalIsTold(t *testing.T) {
 				t.Error(err)
 			}
 			latest <- s
+			answered.Store(true)
 		}()
-		select {
-		case s := <-latest:
-			latest <- s
-		case <-time.After(50 * time.Millisecond): // it waits for the removal
-		}
+		await.Until(t, "who asks has the answer, or waits for the removal", func() bool {
+			return answered.Load() || waitsInLatest()
+		})
 	}
 	a, err := Open(t.Context(), log, nil, Records[string]("evt.words.*", nil), Options{})
 	if err != nil {

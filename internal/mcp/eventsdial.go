@@ -207,10 +207,14 @@ func (s *subscribed) send(body *sentBody) error {
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
-	if resp.StatusCode >= 300 {
-		return &StatusError{Status: resp.StatusCode, Type: resp.Header.Get("Content-Type")}
+	if resp.StatusCode < 300 {
+		return nil
 	}
-	return nil
+	said := &StatusError{Status: resp.StatusCode, Type: resp.Header.Get("Content-Type")}
+	if said.Refused() {
+		return said
+	}
+	return fmt.Errorf("%w: %w", errMayHaveArrived, said)
 }
 
 // Close is called once, after the last Write.

@@ -332,6 +332,23 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d %s", e.Status, http.StatusText(e.Status))
 }
 
+// Refused reports whether the status says that the request was not begun. Any
+// other may come after it took effect: from a server that failed at the end of
+// it, or from a proxy that did not wait, which is why 503 is among them also
+// where it says when to come again.
+func (e *StatusError) Refused() bool {
+	switch e.Status {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusGone, http.StatusLengthRequired, http.StatusRequestEntityTooLarge,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
+		http.StatusUpgradeRequired, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
+		http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return true
+	}
+	return false
+}
+
 // Text is what the server said in plain words, on one line; empty if it said
 // nothing that is meant to be read as it is.
 func (e *StatusError) Text() string {

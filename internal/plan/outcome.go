@@ -50,8 +50,12 @@ func outcome(resp mcp.Response, err error) result {
 	}
 	if resp.Error != nil {
 		text, _ := wire.String(wire.Get(resp.Error, "message"))
-		code := string(wire.Get(resp.Error, "code"))
-		return result{failure: &Failure{Message: clip(text)}, said: true, lasting: slices.Contains(lastingCodes, code) || lasting(text)}
+		code, data := string(wire.Get(resp.Error, "code")), wire.Get(resp.Error, "data")
+		out := result{failure: &Failure{Message: clip(text)}, said: true, lasting: slices.Contains(lastingCodes, code) || lasting(text)}
+		if kind, _ := wire.String(wire.Get(data, "kind")); slices.Contains(unknownKinds, kind) && string(wire.Get(data, "retryable")) != "true" {
+			out.unknown, out.failure.Kind = true, kind // the server is a hub, and its own lost the call
+		}
+		return out
 	}
 	if string(wire.Get(resp.Result, "resultType")) == `"input_required"` {
 		return result{failure: &Failure{Kind: fault.MissingCapability.String(), Message: "the tool asks for input, and in a plan nobody can be asked", Hint: "Call it by itself, and give the plan what comes of it."}}
@@ -81,6 +85,9 @@ func saidNo(e envelope.Envelope, kind string) result {
 	}
 	return out
 }
+
+// unknownKinds are the reasons that leave open whether a call took effect.
+var unknownKinds = []string{fault.Timeout.String(), fault.UpstreamLost.String(), fault.OutcomeUnknown.String(), fault.Cancelled.String()}
 
 // settledKinds are the reasons that depend on nothing but the call and the config.
 var settledKinds = []fault.Kind{

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
-	"github.com/stoahub/stoa/internal/guard"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/task"
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 // Call is what a request needs besides itself.
@@ -86,67 +83,65 @@ func (u *Upstream) send(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Respo
 		}
 	}
 	began := time.Now()
-	resp, failed, err := u.try(ctx, o, c)
+	resp, failure, err := u.try(ctx, o, c)
 	renewed, lost := false, 0
 	for n := 0; err != nil && u.again(ctx, err, c); {
 		if errors.Is(err, mcp.ErrLost) {
 			lost++
 		}
+		forgot := errors.Is(err, mcp.ErrSessionLost)
 		switch {
-		case errors.Is(err, mcp.ErrSessionLost) && !renewed:
+		case forgot && !renewed:
 			renewed = true // a new handshake cures it, and the call was not begun
-		case lost < mostLost && u.returning(ctx, c, began): // it was restarted, maybe
+		case forgot:
+			err = fmt.Errorf("%w: %w", errForgets, err)
+			return mcp.Response{}, u.ended(ctx, o, c, began, "", err)
+		case lost < mostLost && !isAnswered(err) && u.returning(ctx, c, began): // it was restarted, maybe
+			renewed = false // and then it knows no session from before
 		case n < u.retries(c):
 			n++
 			if errors.Is(err, mcp.ErrLost) && !u.answers(ctx, o, c) {
-				return mcp.Response{}, u.ended(ctx, o, c, began, failed, err)
+				return mcp.Response{}, u.ended(ctx, o, c, began, failure, err)
 			}
 		default:
-			return mcp.Response{}, u.ended(ctx, o, c, began, failed, err)
+			return mcp.Response{}, u.ended(ctx, o, c, began, failure, err)
 		}
-		resp, failed, err = u.try(ctx, o, c)
+		resp, failure, err = u.try(ctx, o, c)
 	}
-	if err := u.ended(ctx, o, c, began, failed, err); err != nil {
+	if err := u.ended(ctx, o, c, began, failure, err); err != nil {
 		return mcp.Response{}, err
 	}
 	return resp, nil
 }
 
+// isAnswered reports whether an error is the server's own answer: it is there.
+func isAnswered(err error) bool {
+	_, ok := errors.AsType[*mcp.StatusError](err)
+	return ok
+}
+
+// errForgets means that a server refused a session at once that it had just
+// opened: another handshake would not cure that.
+var errForgets = errors.New("the server opens sessions and does not know them: are there several instances behind one address, without affinity?")
+
 // ended judges how a request ended and says it to the client.
-func (u *Upstream) ended(ctx context.Context, o *mcp.Outgoing, c Call, began time.Time, failed bool, err error) error {
-	u.judge(ctx, c, began, failed, err)
+func (u *Upstream) ended(ctx context.Context, o *mcp.Outgoing, c Call, began time.Time, failure string, err error) error {
+	u.judge(ctx, o, c, began, failure, err)
 	if err == nil {
 		return nil
 	}
-	told := u.fault(ctx, o, err)
-	switch fault.Of(told).Kind {
-	case fault.Cancelled, fault.Timeout, fault.UpstreamLost:
-		if c.Repeat || errors.Is(err, mcp.ErrNotSent) {
-			harmless := *fault.Of(told)
-			harmless.Harmless = true
-			harmless.Hint = cmp.Or(harmless.Hint, "Call again if the result is still wanted.")
-			return &harmless
-		}
+	told := fault.Of(u.fault(ctx, o, err))
+	if !c.Repeat && !errors.Is(err, mcp.ErrNotSent) {
+		return told
+	}
+	switch {
+	case told.Begun, told.Kind == fault.Cancelled, told.Kind == fault.Timeout, told.Kind == fault.UpstreamLost:
+		harmless := *told
+		harmless.Harmless = true
+		harmless.Hint = cmp.Or(harmless.Hint, "Call again if the result is still wanted.")
+		return &harmless
 	}
 	return told
-}
-
-// allowed asks the breakers.
-func (u *Upstream) allowed(c Call) error {
-	open := func(subject string, b *guard.Breaker) error {
-		wait, ok := b.Allow()
-		if ok {
-			return nil
-		}
-		return fault.New(fault.BreakerOpen, subject, "it failed too often and rests for %v", wait.Round(time.Millisecond)).With("retryAfterMs", wait.Milliseconds())
-	}
-	if err := open(u.opts.Name, u.breaker); err != nil {
-		return err
-	}
-	if c.Tool == "" {
-		return nil
-	}
-	return open(u.opts.Name+":"+c.Tool, u.tools.Of(c.Tool))
 }
 
 // enqueue waits for the upstream to have room for a call. A caller that asked
@@ -180,19 +175,20 @@ func (u *Upstream) again(ctx context.Context, err error, c Call) bool {
 	return errors.Is(err, mcp.ErrNotSent) || c.Repeat && errors.Is(err, mcp.ErrLost)
 }
 
-// try sends the request once. failed says that the answer is a failure of the
-// server, in its own words: the codes of the client's era may mean other things.
-func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.Response, failed bool, err error) {
+// try sends the request once. failure is why the server failed, if its answer
+// says that, in its own words: the codes of the client's era may mean other
+// things.
+func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.Response, failure string, err error) {
 	l, err := u.link(ctx, o.Client, o.Asked.Session)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", mcp.ErrNotSent, err) // there was not even a connection
 	}
 	if err != nil {
-		return mcp.Response{}, false, err
+		return mcp.Response{}, "", err
 	}
 	defer l.release()
 	if ctx.Err() != nil { // whoever asked has left before it was sent
-		return mcp.Response{}, false, fmt.Errorf("%w: %w", mcp.ErrNotSent, context.Cause(ctx))
+		return mcp.Response{}, "", fmt.Errorf("%w: %w", mcp.ErrNotSent, context.Cause(ctx))
 	}
 	w := watch{Stream: o.Stream, timeout: u.opts.Timeout, most: u.opts.MaxTimeout}
 	if c.Timeout > 0 {
@@ -210,7 +206,7 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 	sent.Stream = &w
 	host, err := u.host(&sent, l, &w)
 	if err != nil {
-		return mcp.Response{}, false, err
+		return mcp.Response{}, "", err
 	}
 	if o.LogLevel != "" && l.key.era == mcp.Legacy {
 		u.want(o.LogLevel)
@@ -225,56 +221,25 @@ func (u *Upstream) try(ctx context.Context, o *mcp.Outgoing, c Call) (resp mcp.R
 		} else if host != nil {
 			resp, err = u.hosted(ctx, l, &sent, host, resp)
 		}
+		err = begun(err)
 	}
 	if err != nil {
 		u.missed(l, err)
-		return resp, false, refused(o.Method, err)
+		return resp, "", refused(o.Method, err)
 	}
-	if u.away.Load() {
-		u.wake() // it is back
+	if u.down.Load() || u.away.Load() {
+		u.back(l)
 	}
-	failed = isFailure(resp.Error)
+	failure = failureOf(resp.Error)
 	if o.Client != nil && o.Client.Era != l.key.era {
 		resp, err = mcp.Translate(o.Method, resp, o.Client)
 	}
-	return mcp.Plain(o.Method, resp, o.Client), failed, err
+	return mcp.Plain(o.Method, resp, o.Client), failure, err
 }
 
 func (l *link) release() {
 	l.used.Store(time.Now().UnixNano())
 	l.busy.Add(-1)
-}
-
-// judge tells the breakers how a request went.
-func (u *Upstream) judge(ctx context.Context, c Call, began time.Time, failed bool, err error) {
-	if err != nil && ctx.Err() != nil {
-		return // the client went away: that says nothing of the upstream
-	}
-	if _, ours := errors.AsType[*unsampled](err); ours {
-		return // so does what our models, or who is to allow that, did not do
-	}
-	late := fault.Is(err, fault.Timeout)
-	switch {
-	case err == nil || late || isRefusal(err):
-		u.breaker.Success() // it can be reached
-	case fault.Is(err, fault.Limit) || fault.Is(err, fault.MissingCapability) || fault.Is(err, fault.Cancelled):
-		// Our own bounds, or what the client would not answer.
-	case !errors.Is(err, mcp.ErrNotSent) && !fault.Is(err, fault.Unreachable) && !fault.Is(err, fault.Misconfigured):
-		// One that cannot be dialled is given rests by its back-off, which
-		// ends as soon as it can be; this is for those that take calls and
-		// lose them.
-		if !errors.Is(err, mcp.ErrLost) || u.losses.counts(began) {
-			u.breaker.Failure()
-		}
-	}
-	if c.Tool == "" {
-		return
-	}
-	if late || err == nil && failed {
-		u.tools.Of(c.Tool).Failure()
-	} else if err == nil {
-		u.tools.Of(c.Tool).Success()
-	}
 }
 
 // refused turns the answer of a server that refuses a request by an HTTP status
@@ -312,21 +277,11 @@ func isRefusal(err error) bool {
 	return fault.Is(err, fault.InvalidParams) || fault.Is(err, fault.UnknownMethod) || fault.Is(err, fault.TooLarge)
 }
 
-// isFailure reports whether an error object says that the server failed, as
-// opposed to the request being wrong.
-func isFailure(object []byte) bool {
-	if object == nil {
-		return false
-	}
-	code, _ := strconv.Atoi(string(wire.Get(object, "code")))
-	return code == -32603 || code <= -32000 && code >= -32019 && code != -32002
-}
-
 // fault says to the client what became of its request.
 func (u *Upstream) fault(ctx context.Context, o *mcp.Outgoing, err error) error {
 	told := u.cause(ctx, o, err)
 	if f, ok := errors.AsType[*fault.Error](told); ok {
-		if safe := u.discreet(f); safe != f {
+		if safe := u.quoting(u.discreet(f), o.Client); safe != f {
 			return safe
 		}
 	}
@@ -347,19 +302,40 @@ func (u *Upstream) cause(ctx context.Context, o *mcp.Outgoing, err error) error 
 		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled before it was sent").Because(err)
 	case ctx.Err() != nil:
 		return fault.New(fault.Cancelled, u.opts.Name, "the call was cancelled while it was at work; whether it took effect is not known").Because(err)
+	case errors.Is(err, errForgets):
+		f := fault.New(fault.Unreachable, u.opts.Name, "%v", errForgets).Because(err)
+		f.Hint = "Run one instance of the server, have them share sessions, or send each session to the instance that opened it."
+		return f
 	case errors.Is(err, mcp.ErrNotSent):
-		return u.unreachable(err)
+		return u.unreachable(err, o.Client)
 	case errors.Is(err, mcp.ErrLost):
 		return fault.New(fault.UpstreamLost, u.opts.Name, "%s: %v", o.Method, err).Because(err)
 	}
 	if st, ok := errors.AsType[*mcp.StatusError](err); ok {
-		f := fault.New(fault.Unreachable, u.opts.Name, "%s: %v", o.Method, st)
-		if st.Status == 401 || st.Status == 403 {
-			f.Hint = "The server refuses our credentials: check its headers in the config."
-		}
-		return f.Because(fmt.Errorf("%s: %.200s", st.Type, st.Body))
+		return u.answered(o.Method, st)
 	}
 	return fault.New(fault.UpstreamLost, u.opts.Name, "%s: %v", o.Method, err).Because(err)
+}
+
+// answered says what an HTTP answer means that carries no response: either the
+// server refused the request, or nobody knows what became of it.
+func (u *Upstream) answered(method string, st *mcp.StatusError) *fault.Error {
+	because := fmt.Errorf("%s: %.200s", st.Type, st.Body)
+	if !st.Refused() {
+		fate := ""
+		if method == "tools/call" || !mcp.Standard(method) {
+			fate = "; the call may have taken effect"
+		}
+		return fault.New(fault.UpstreamLost, u.opts.Name, "%s: %v%s", method, st, fate).Because(because)
+	}
+	f := fault.New(fault.Unreachable, u.opts.Name, "%s: %v", method, st).Because(because)
+	switch st.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		f.Hint = "The server refuses our credentials: check its headers in the config."
+	case http.StatusTooManyRequests:
+		f.Hint = "The server limits how often it may be called: call again later."
+	}
+	return f
 }
 
 // watch is a Stream that keeps a request's time: progress gives it more, and

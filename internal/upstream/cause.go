@@ -24,8 +24,8 @@ type Ended struct {
 	Hint string // what to do about it; "" if only the program's authors know
 }
 
-// Error leaves out what the program said: stderr is for the hub's owner, and
-// errors go to every client.
+// Error leaves out what the program said: stderr is for the person whose hub it
+// is, and errors go to every client.
 func (e *Ended) Error() string {
 	if e.Err == nil {
 		return "the program ended with status 0"
@@ -170,6 +170,38 @@ func Advice(err error) string {
 func misconfigured(err error) bool {
 	return fault.Is(err, fault.Misconfigured) || !errors.Is(err, mcp.ErrLost) && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission))
 }
+
+// unreachable says to a client why the upstream cannot be reached; nil is nobody
+// in particular.
+func (u *Upstream) unreachable(cause error, c *mcp.Client) *fault.Error {
+	if f, ok := errors.AsType[*fault.Error](cause); ok && (f.Kind == fault.Unreachable || f.Kind == fault.Limit || f.Kind == fault.Misconfigured) {
+		return u.discreet(f)
+	}
+	kind := fault.Unreachable
+	if misconfigured(cause) {
+		kind = fault.Misconfigured
+	}
+	f := fault.New(kind, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
+	f.Hint = Advice(cause)
+	if _, ended := errors.AsType[*Ended](cause); ended && f.Hint == "" {
+		f.Hint = "The hub's owner sees what the program wrote last: `stoa servers --stderr`."
+	}
+	return u.quoting(u.discreet(f), c)
+}
+
+// quoting is a fault with what the program wrote before it ended, for the person
+// whose hub it is and for what acts for nobody else.
+func (u *Upstream) quoting(f *fault.Error, c *mcp.Client) *fault.Error {
+	e, ok := errors.AsType[*Ended](f.Err)
+	if !ok || e.Said == "" || c == nil || !c.Actor.IsLocal() || strings.Contains(f.Msg, itWrote) {
+		return f
+	}
+	full := *f
+	full.Msg += itWrote + u.shown(e.Said)
+	return &full
+}
+
+const itWrote = "; it wrote: "
 
 // discreet is a fault that repeats nothing of what the server was sent: what it
 // and libraries say is in the message.

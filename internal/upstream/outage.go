@@ -43,6 +43,27 @@ func (u *Upstream) missed(l *link, err error) {
 	}
 }
 
+// back takes note that the server has answered a call. What was wrong with it is
+// over, though its lists are still to be read.
+func (u *Upstream) back(l *link) {
+	if u.away.Load() {
+		u.wake()
+	}
+	known := u.cat.Now().Of(u.opts.Name)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.links[l.key] != l || u.closed || u.state != Failed || !gone(u.failed) {
+		return
+	}
+	u.away.Store(false)
+	u.failed = nil
+	if u.opts.Lazy || known != nil && !known.Unconfirmed {
+		u.setState(Connected, nil)
+	} else {
+		u.setState(Connecting, nil)
+	}
+}
+
 // answers waits until a server over HTTP that has lost a call answers again, and
 // reports whether it does: it may be on its way out, or connections to it that
 // were open may all be dead. What it answers does not matter.

@@ -173,7 +173,7 @@ func (u *Upstream) begin(ctx context.Context, o *mcp.Outgoing, c Call) (mcp.Resp
 	if u.closed {
 		u.mu.Unlock()
 		cancel(nil)
-		return mcp.Response{}, u.mayDial()
+		return mcp.Response{}, u.mayDial(o.Client)
 	}
 	u.wg.Go(func() {
 		defer cancel(nil)

@@ -94,7 +94,7 @@ func TestRefusalByStatusAlone(t *testing.T) {
 		"too large":          {"prompts/get", 413, plain, fault.TooLarge, "larger than the server takes", false},
 		"not there":          {"prompts/get", 405, plain, fault.Unreachable, "HTTP status 405", true},
 		"unknown, forbidden": {"no/such", 403, plain, fault.Unreachable, "HTTP status 403", true},
-		"unknown, failing":   {"no/such", 500, plain, fault.Unreachable, "HTTP status 500", true},
+		"unknown, failing":   {"no/such", 500, plain, fault.UpstreamLost, "HTTP status 500", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &curt{status: tc.status, typ: tc.typ}

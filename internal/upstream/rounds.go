@@ -3,6 +3,8 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
@@ -33,6 +35,23 @@ func (u *Upstream) rounds(ctx context.Context, l *link, o *mcp.Outgoing, resp mc
 		}
 	}
 	return resp, nil
+}
+
+// begun is the error of a later round of a call: the server has had the first,
+// whatever the error says of this one.
+func begun(err error) error {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Retryable() {
+		known := *f
+		known.Harmless, known.Begun, known.Hint = false, true, "Check whether the call took effect before repeating it."
+		if _, ours := errors.AsType[*unsampled](err); ours {
+			return &unsampled{&known}
+		}
+		return &known
+	}
+	if errors.Is(err, mcp.ErrNotSent) {
+		return fmt.Errorf("%w after the server had begun the call: %v", mcp.ErrLost, err)
+	}
+	return err
 }
 
 // answer asks the client everything that an input_required result wants and

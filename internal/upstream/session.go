@@ -34,15 +34,15 @@ func (u *Upstream) Known() *mcp.Hello {
 	return nil
 }
 
-// Failure is why the upstream cannot be used; nil while it can, or is only being
-// reached.
-func (u *Upstream) Failure() *fault.Error {
+// Failure is why the upstream cannot be used, as a client is told it; nil while it
+// can, or is only being reached.
+func (u *Upstream) Failure(c *mcp.Client) *fault.Error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.failed == nil || !u.state.Down() && u.state != Connecting {
 		return nil
 	}
-	return u.unreachable(u.failed)
+	return u.unreachable(u.failed, c)
 }
 
 // WantLevel is SetLevel behind the caller's back, on the connections that are

@@ -70,10 +70,15 @@ type Status struct {
 	Resources   int       `json:"resources"`
 	Templates   int       `json:"templates"`
 	Breaker     string    `json:"breaker"`
-	OpenTools   int       `json:"openTools,omitempty"` // tools whose breakers let nothing through
-	OpenNames   []string  `json:"openNames,omitempty"` // the first of them, as the server calls them
-	Queued      int       `json:"queued"`
-	Running     int       `json:"running"`
+	// BreakerError is the last failure that the breaker counted, if it is not
+	// closed.
+	BreakerError string   `json:"breakerError,omitempty"`
+	OpenTools    int      `json:"openTools,omitempty"` // tools whose breakers let nothing through
+	OpenNames    []string `json:"openNames,omitempty"` // the first of them, as the server calls them
+	// OpenErrors are the last failures of those, by tool.
+	OpenErrors map[string]string `json:"openErrors,omitempty"`
+	Queued     int               `json:"queued"`
+	Running    int               `json:"running"`
 	// Queue is how the upstream's queue stands; nil if it has none.
 	Queue  *task.Status `json:"queue,omitempty"`
 	Health []Health     `json:"health,omitempty"`
@@ -83,7 +88,10 @@ type Status struct {
 // Status returns the upstream's status.
 func (u *Upstream) Status() Status {
 	s := Status{Name: u.opts.Name, Title: u.opts.Title, Transport: "stdio", Unlisted: u.opts.Unlisted, Eras: u.Eras().Strings(), Starts: u.starts.Load(), Breaker: string(u.breaker.State())}
-	s.Open(u.OpenTools())
+	if s.Breaker != string(guard.Closed) {
+		s.BreakerError = u.breaker.Why()
+	}
+	u.TellOpen(&s, u.OpenTools())
 	switch {
 	case u.opts.Handler != nil:
 		s.Transport = cmp.Or(u.opts.Via, "local")
@@ -135,9 +143,17 @@ func (u *Upstream) OpenTools() []string { return u.tools.Open() }
 // ToolBreaker says what would become of a call of a tool by its own breaker.
 func (u *Upstream) ToolBreaker(tool string) guard.State { return u.tools.State(tool) }
 
-// Open tells of the tools whose breakers let nothing through.
-func (s *Status) Open(tools []string) {
-	s.OpenTools, s.OpenNames = len(tools), tools[:min(len(tools), maxOpenNames)]
+// TellOpen makes a status tell of tools whose breakers let nothing through.
+func (u *Upstream) TellOpen(s *Status, tools []string) {
+	s.OpenTools, s.OpenNames, s.OpenErrors = len(tools), tools[:min(len(tools), maxOpenNames)], nil
+	for _, tool := range s.OpenNames {
+		if why := u.tools.Why(tool); why != "" {
+			if s.OpenErrors == nil {
+				s.OpenErrors = map[string]string{}
+			}
+			s.OpenErrors[tool] = why
+		}
+	}
 }
 
 func (s *Status) catalogue(l *catalog.Lists) {
@@ -170,6 +186,7 @@ func (u *Upstream) setState(s State, err error) {
 		u.pool.onState(Transition{Upstream: u.opts.Name, From: u.state, To: s, Err: err, At: u.since})
 	}
 	u.state = s
+	u.down.Store(s == Failed)
 }
 
 // logState tells of a new state. A server that stays away fails anew with each

@@ -35,6 +35,7 @@ type Upstream struct {
 	recalled  chan struct{} // closed when what it offered last is in the catalogue, if that is known
 	settle    sync.Once
 	away      atomic.Bool // the lists could not be read for want of a connection
+	down      atomic.Bool // whether state is Failed
 	losses    losses
 	reload    chan struct{}            // a token asks the supervisor to load the lists in dirty
 	loading   chan struct{}            // holds a token while lists are read
@@ -145,7 +146,7 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client, session string) (*li
 		}
 		d := u.dialing[k]
 		if d == nil {
-			err := u.mayDial()
+			err := u.mayDial(c)
 			if err == nil {
 				err = u.room(k, c)
 			}
@@ -162,7 +163,7 @@ func (u *Upstream) link(ctx context.Context, c *mcp.Client, session string) (*li
 			return nil, context.Cause(ctx)
 		}
 		if d.err != nil {
-			return nil, u.unreachable(d.err)
+			return nil, u.unreachable(d.err, c)
 		}
 		if k.era == 0 {
 			continue // now the eras are known; the client's may need another connection
@@ -190,34 +191,18 @@ func (u *Upstream) whenReady(ctx context.Context, l *link) (*link, error) {
 
 // mayDial refuses while an upstream that keeps failing rests. Called with mu
 // held.
-func (u *Upstream) mayDial() error {
+func (u *Upstream) mayDial(c *mcp.Client) error {
 	if u.closed {
-		return u.unreachable(errors.New("it is being removed"))
+		return u.unreachable(errors.New("it is being removed"), c)
 	}
 	if u.opts.Unusable != nil {
-		return u.unreachable(u.opts.Unusable)
+		return u.unreachable(u.opts.Unusable, c)
 	}
 	if rest := time.Until(u.retryAt); u.failed != nil && u.backoff.Attempts() > 2 && rest > 0 {
-		f := u.unreachable(u.failed)
+		f := u.unreachable(u.failed, c)
 		return f.With("retryAfterMs", rest.Milliseconds())
 	}
 	return nil
-}
-
-func (u *Upstream) unreachable(cause error) *fault.Error {
-	if f, ok := errors.AsType[*fault.Error](cause); ok && (f.Kind == fault.Unreachable || f.Kind == fault.Limit || f.Kind == fault.Misconfigured) {
-		return u.discreet(f)
-	}
-	kind := fault.Unreachable
-	if misconfigured(cause) {
-		kind = fault.Misconfigured
-	}
-	f := fault.New(kind, u.opts.Name, "cannot reach the upstream: %v", cause).Because(cause)
-	f.Hint = Advice(cause)
-	if _, ended := errors.AsType[*Ended](cause); ended && f.Hint == "" {
-		f.Hint = "The hub's owner sees what the program wrote last: `stoa servers --stderr`."
-	}
-	return u.discreet(f)
 }
 
 // startDial begins a connection attempt. Called with mu held.
@@ -284,7 +269,9 @@ func (u *Upstream) finishDial(k key, d *dialing, caps []byte) {
 	u.away.Store(false)
 	u.backoff.Reset()
 	if u.opts.Lazy || !u.primary(l) {
-		u.setState(Connected, nil) // else when its lists have been read
+		u.setState(Connected, nil)
+	} else if u.state == Failed {
+		u.setState(Connecting, nil) // until its lists have been read
 	}
 	ctx, cancel := context.WithCancel(u.ctx)
 	l.stop = cancel

@@ -88,6 +88,7 @@ function Server({ name }) {
       ],
       ['Handshake', s.latencyMs ? s.latencyMs.toFixed(1) + ' ms' : ''],
       ['Breaker', s.breaker],
+      ['Why the breaker is not closed', s.breakerError],
       ['Tools left alone', rested(s)],
       ['Running', String(s.running)],
       ['Waiting', String(s.queued)],
@@ -130,7 +131,8 @@ const versions = (all) =>
 function rested(s) {
   const names = s.openNames || [],
     more = (s.openTools || 0) - names.length;
-  return names.join(', ') + (more > 0 ? ` and ${more} more` : '');
+  const errors = s.openErrors || {};
+  return names.map((/** @type {string} */ n) => (errors[n] ? `${n} (last failure: ${errors[n]})` : n)).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
 
 /** When a server is tried again. @param {number} ms */
