@@ -24,13 +24,15 @@ type planInfo struct {
 	Tool   string       `json:"tool"`
 	Owner  string       `json:"owner"`
 	Shared bool         `json:"shared"` // everybody has it
+	// Revision is what is to be said of the plan to share this one and no other.
+	Revision string `json:"revision"`
 	Title  string       `json:"title,omitempty"`
 	Steps  int          `json:"steps"`
 	Inputs []plan.Input `json:"inputs,omitempty"`
 }
 
 func publishedInfo(p published.Plan) planInfo {
-	return planInfo{Name: p.Name, Tool: p.Tool(), Owner: p.Owner, Shared: p.Shared, Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
+	return planInfo{Name: p.Name, Tool: p.Tool(), Owner: p.Owner, Shared: p.Shared, Revision: p.Revision(), Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
 }
 
 func (h *Hub) listPlans(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
@@ -166,7 +168,7 @@ func (h *Hub) showPlan(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return err
 	}
-	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": p.Shared, "plan": p.Plan})
+	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": p.Shared, "revision": p.Revision(), "plan": p.Plan})
 }
 
 // sharePublished shows a published plan to everybody, or to its publisher alone.
@@ -176,7 +178,8 @@ func (h *Hub) sharePublished(w http.ResponseWriter, r *http.Request, who *auth.P
 		return err
 	}
 	var a struct {
-		Shared *bool `json:"shared"`
+		Shared   *bool  `json:"shared"`
+		Revision string `json:"revision"`
 	}
 	if err := h.decodeBody(w, r, &a); err != nil {
 		return err
@@ -187,11 +190,14 @@ func (h *Hub) sharePublished(w http.ResponseWriter, r *http.Request, who *auth.P
 	case !who.Has(auth.RightShare):
 		return &fault.Error{Kind: fault.Denied, Subject: p.Name, Msg: "only the hub's owner may share a published plan with others", Hint: "Ask the owner to run `stoa plan share " + p.Tool() + "`."}
 	}
-	if err := h.sharePlan(r.Context(), p.Tool(), *a.Shared); err != nil {
+	if a.Revision != "" && a.Revision != p.Revision() && *a.Shared {
+		return changedPlan(&p)
+	}
+	if err := h.sharePlan(r.Context(), &p, *a.Shared); err != nil {
 		return err
 	}
-	h.log.Info("a published plan was shared", obs.KeyAction, "share", "plan", p.Tool(), "shared", *a.Shared, "by", who.Name)
-	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": *a.Shared})
+	h.log.Info("a published plan was shared", obs.KeyAction, "share", "plan", p.Tool(), "shared", *a.Shared, "revision", p.Revision(), "by", who.Name)
+	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": *a.Shared, "revision": p.Revision()})
 }
 
 // publishPlan offers the plan of the body as a tool. It stands alone: a tool is
@@ -214,7 +220,8 @@ func (h *Hub) publishPlan(w http.ResponseWriter, r *http.Request, who *auth.Prin
 		return err
 	}
 	h.log.Info("a plan was published", obs.KeyAction, "publish", "plan", name, "by", who.Name)
-	return say(w, map[string]any{"name": name, "tool": tool})
+	now := published.Plan{Plan: *p}
+	return say(w, map[string]any{"name": name, "tool": tool, "revision": now.Revision()})
 }
 
 func (h *Hub) unpublishPlan(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
