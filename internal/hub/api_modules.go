@@ -96,6 +96,10 @@ func (h *Hub) switchModule(w http.ResponseWriter, r *http.Request, who *auth.Pri
 		err = h.switchForAll(r.Context(), name, on, who)
 	case on && m.MayLoad() != nil:
 		err = m.MayLoad()
+	case on && !who.Has(auth.RightSettings):
+		if err = h.permit(r, who, s.Name(), "module_load", map[string]any{"module": name, "session": s.Name()}); err == nil {
+			err = s.Switch(r.Context(), name, on)
+		}
 	default:
 		err = s.Switch(r.Context(), name, on)
 	}

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,15 +21,15 @@ import (
 
 // planInfo is what the API tells of a published plan.
 type planInfo struct {
-	Name   string       `json:"name"`
-	Tool   string       `json:"tool"`
-	Owner  string       `json:"owner"`
-	Shared bool         `json:"shared"` // everybody has it
+	Name   string `json:"name"`
+	Tool   string `json:"tool"`
+	Owner  string `json:"owner"`
+	Shared bool   `json:"shared"` // everybody has it
 	// Revision is what is to be said of the plan to share this one and no other.
-	Revision string `json:"revision"`
-	Title  string       `json:"title,omitempty"`
-	Steps  int          `json:"steps"`
-	Inputs []plan.Input `json:"inputs,omitempty"`
+	Revision string       `json:"revision"`
+	Title    string       `json:"title,omitempty"`
+	Steps    int          `json:"steps"`
+	Inputs   []plan.Input `json:"inputs,omitempty"`
 }
 
 func publishedInfo(p published.Plan) planInfo {
@@ -80,6 +81,9 @@ func (h *Hub) savedPlans(ctx context.Context, who *auth.Principal) (out []savedI
 	if err != nil {
 		return nil, false, err
 	}
+	if h.maySee(who, "context_get") != nil {
+		all = nil
+	}
 	used := make(map[*session.Session]time.Time, len(all))
 	for _, s := range all {
 		used[s] = s.Info().Used
@@ -120,11 +124,18 @@ func mayBePlan(v session.Value) bool {
 	return v.Type == "object" && v.Size <= 2*plan.MaxBytes && (strings.Contains(v.Summary, "steps") || strings.Contains(v.Summary, "plan"))
 }
 
-// plansOf are the published plans that somebody may know of: their own and those
-// that are shared; the owner all.
+// plansOf are the published plans that somebody may know of: those whose tools are
+// there for them; the owner all.
 func (h *Hub) plansOf(who *auth.Principal) []published.Plan {
+	if who.Has(auth.RightSessions) {
+		return h.plans.list()
+	}
+	view, snap := h.door.View(apiClient(who), ""), h.cat.Now()
 	return slices.DeleteFunc(h.plans.list(), func(p published.Plan) bool {
-		return p.Owner != who.Name && !p.Shared && !who.Has(auth.RightSessions)
+		if it := snap.Tool(modules.PlanName, p.Tool()); it != nil {
+			return !view.Item(it)
+		}
+		return p.Owner != who.Name || !view.Server(modules.PlanName) // it is being offered
 	})
 }
 
@@ -210,11 +221,14 @@ func (h *Hub) publishPlan(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err != nil {
 		return err
 	}
+	name := r.PathValue("plan")
+	if err := h.permit(r, who, "", "plan_create", map[string]any{"plan": json.RawMessage(body), "publish": name}); err != nil {
+		return err
+	}
 	p, err := h.planOptions().Examine(r.Context(), asking(who).Client.Actor, nil, body, nil)
 	if err != nil {
 		return modules.AsFault(err)
 	}
-	name := r.PathValue("plan")
 	tool, err := h.publish(r.Context(), asking(who), name, p)
 	if err != nil {
 		return err
