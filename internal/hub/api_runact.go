@@ -83,7 +83,7 @@ func (h *Hub) startRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return err
 	}
-	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions}
+	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions, Principal: h.principal}
 	st, _, err := o.Start(r.Context(), actor.New(actor.API, who), s, a.Plan, a.Inputs, a.Options)
 	if err != nil {
 		return modules.AsFault(err)

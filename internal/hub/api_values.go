@@ -132,7 +132,7 @@ func (h *Hub) editValue(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if err := h.permit(r, who, own, "context_add", args); err != nil {
 		return err
 	}
-	next, _, err := s.Put(r.Context(), session.New{Name: v.Name, Data: data, Description: v.Description, By: who.Name, Over: over})
+	next, _, err := s.Put(r.Context(), session.New{Name: v.Name, Data: data, Description: v.Description, By: who.Name, Author: apiClient(who).Actor.Record(), Over: over})
 	if err != nil {
 		return err
 	}
