@@ -216,3 +216,34 @@ func TestModelCannotAddAServer(t *testing.T) {
 		t.Error("the command of the model ran")
 	}
 }
+
+// The same by the agents that the hub starts: a manifest is read again when it
+// changes, and a script is run as it is now, so both are out of reach.
+func TestModelCannotChangeWhatServersRun(t *testing.T) {
+	t.Parallel()
+	struck := filepath.Join(t.TempDir(), "struck")
+	manifest := "agent: 1\ntools: {write: {command: [sh, scripts/say.sh]}}\n"
+	h := prepare(t, object{"t": object{"command": stoa(t), "args": list{"agent", "--stdio", "tools.yaml"}, "cwd": "."}},
+		object{"modules": object{"file": object{"roots": list{"."}}}})
+	for name, text := range map[string]string{"tools.yaml": manifest, "scripts/say.sh": "echo said\n", "plain.txt": "plain\n"} {
+		path := filepath.Join(h.folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.launch(t)
+	h.awaitTools(t, object{"t": nil})
+	for name, evil := range map[string]string{"tools.yaml": "agent: 1\ntools: {write: {command: [touch, " + struck + "]}}\n", "scripts/say.sh": "touch " + struck + "\n"} {
+		refused(t, "writing "+name, h.tool(t, "/mcp", "", "file_write", object{"path": name, "content": evil, "mode": "overwrite"}))
+		refused(t, "editing "+name, h.tool(t, "/mcp", "", "file_edit", object{"path": name, "edits": list{object{"find": "say", "replace": "pay"}}}))
+		refused(t, "moving onto "+name, h.tool(t, "/mcp", "", "file_move", object{"from": "plain.txt", "to": name, "overwrite": true}))
+		refused(t, "removing "+name, h.tool(t, "/mcp", "", "file_remove", object{"path": name}))
+	}
+	refused(t, "moving the scripts away", h.tool(t, "/mcp", "", "file_move", object{"from": "scripts", "to": "gone"}))
+	refused(t, "reading the manifest", h.tool(t, "/mcp", "", "file_read", object{"path": "tools.yaml"}))
+	mentions(t, "reading a script", h.tool(t, "/mcp", "", "file_read", object{"path": "scripts/say.sh"}).text, "echo said")
+	mentions(t, "the tool", h.tool(t, "/mcp", "", "t__write", object{}).text, "said")
+	if exists(struck) {
+		t.Error("the command of the model ran")
+	}
+}

@@ -39,6 +39,20 @@ func (a Actor) Record() *Record {
 	return r
 }
 
+// Own reports whether it is a principal that decides itself what is done: no
+// model, agent or server, and nobody else's plan, acts for it.
+func (r *Record) Own(principal string) bool {
+	for i := range r.Chain {
+		switch d := &r.Chain[i]; {
+		case d.For != nil:
+			return false
+		case d.Kind != Plan && d.Kind != Batch && d.Kind != Task:
+			return false
+		}
+	}
+	return r.Principal == principal
+}
+
 // IsModel reports whether a model acts in it, however indirectly.
 func (r *Record) IsModel() bool {
 	for i := range r.Chain {

@@ -26,7 +26,7 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *toolCall, resp mcp.Resp
 	case t.session == nil && !borne || saysError(resp.Result):
 		return resp, nil
 	}
-	res := session.Result{Raw: resp.Result, Name: t.saveAs, By: client(c.Req.Client), Origin: &session.Origin{Tool: ref(c), Used: t.used}}
+	res := session.Result{Raw: resp.Result, Name: t.saveAs, By: client(c.Req.Client), Author: c.Req.Client.Actor.Record(), Origin: &session.Origin{Tool: ref(c), Used: t.used}}
 	long, cards := false, c.Cards
 	if c.Item != nil {
 		h := &c.Item.Handling

@@ -64,6 +64,9 @@ func (v *View) offer(module string) (o Offer, builtin bool) {
 
 // chosen reports whether somebody asked for a module by its name.
 func (v *View) chosen(module string) bool {
+	if v.off(module) {
+		return false
+	}
 	if v.switched != nil {
 		if on, said := v.switched.Switched(module); said {
 			return on

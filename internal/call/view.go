@@ -42,11 +42,12 @@ func (d *Door) View(c *mcp.Client, name string) View {
 	return v
 }
 
-// Switch sets which servers and modules are on and off for Sessions that say
-// nothing of them. The map is not changed afterwards.
+// Switch sets which servers and modules the owner has switched for all. What is
+// off is off in every Session, whatever it says; what is on is on where a Session
+// says nothing. The map is not changed afterwards.
 func (d *Door) Switch(said map[string]bool) { d.said.Store(&said) }
 
-// Off reports whether a server is off for Sessions that say nothing of it.
+// Off reports whether the owner has switched a server off for all.
 func (d *Door) Off(server string) bool {
 	said := d.said.Load()
 	if said == nil {
@@ -67,24 +68,29 @@ func (v *View) Server(name string) bool {
 	if hub := v.actor.Hub(); hub != "" && v.d.leads != nil && v.d.leads(name, hub) {
 		return false // that hub has it already, and would get it back through us
 	}
-	if v.switched != nil {
-		if on, said := v.switched.Switched(name); said {
-			return on
-		}
+	return !v.off(name) && !v.unloaded(name)
+}
+
+// off reports whether the owner has switched a server off for all, which no
+// Session can undo: rights only shrink.
+func (v *View) off(server string) bool {
+	on, said := v.said[server]
+	return said && !on
+}
+
+// unloaded reports whether the Session has switched a server off for itself.
+func (v *View) unloaded(server string) bool {
+	if v.switched == nil {
+		return false
 	}
-	on, said := v.said[name]
-	return on || !said
+	on, said := v.switched.Switched(server)
+	return said && !on
 }
 
 // Follows reports whether a server is inside or not as Switch says: it is in scope,
-// and the Session has not said otherwise.
+// and the Session has not switched it off.
 func (v *View) Follows(server string) bool {
-	if v.switched != nil {
-		if _, said := v.switched.Switched(server); said {
-			return false
-		}
-	}
-	return v.actor.InScope(server)
+	return v.actor.InScope(server) && !v.unloaded(server)
 }
 
 // Item reports whether an item is inside.

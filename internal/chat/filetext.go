@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
@@ -90,7 +91,7 @@ func keepFile(ctx context.Context, s *session.Session, file File, data []byte) (
 	if err != nil {
 		return "", err
 	}
-	v, _, err := s.Put(ctx, session.New{Name: name, Number: taken, Data: raw, Description: "The file " + file.Name, By: by})
+	v, _, err := s.Put(ctx, session.New{Name: name, Number: taken, Data: raw, Description: "The file " + file.Name, By: by, Author: &actor.Record{Principal: s.Principal()}})
 	return v.Name, err
 }
 

@@ -101,7 +101,7 @@ type modulesOffCmd struct {
 }
 
 func (c *modulesOffCmd) Help() string {
-	return "Without --session this holds for all sessions that do not say otherwise, in all hubs on the same store, until stoa modules reset."
+	return "Without --session this holds in all sessions, whatever they say, in all hubs on the same store, until stoa modules on or reset."
 }
 
 func (c *modulesOffCmd) Run(ctx context.Context, s std) error {

@@ -283,7 +283,8 @@ func (c *planPublishCmd) Run(ctx context.Context, s std) error {
 	}
 	tool, _ := wire.String(wire.Get(raw, "tool"))
 	if c.Share {
-		if raw, err = sharePlan(ctx, hub, tool, true); err != nil {
+		revision, _ := wire.String(wire.Get(raw, "revision"))
+		if raw, err = sharePlan(ctx, hub, tool, true, revision); err != nil {
 			return doing("share", tool, err)
 		}
 	}
@@ -296,26 +297,41 @@ func (c *planPublishCmd) Run(ctx context.Context, s std) error {
 	return s.text("published as " + tool + ", for you; stoa plan share shows it to others")
 }
 
-// sharePlan shows a published plan to everybody, or to its publisher alone.
-func sharePlan(ctx context.Context, hub *client, name string, shared bool) ([]byte, error) {
-	body := fmt.Appendf(nil, `{"shared":%t}`, shared)
+// sharePlan shows a published plan to everybody, if it is still the one of that
+// revision, or to its publisher alone.
+func sharePlan(ctx context.Context, hub *client, name string, shared bool, revision string) ([]byte, error) {
+	body := fmt.Appendf(nil, `{"shared":%t,"revision":%q}`, shared, revision)
 	return hub.ask(ctx, http.MethodPost, "/api/v1/plans/"+url.PathEscape(name)+"/share", nil, body)
 }
 
 type planShareCmd struct {
 	reach
-	Off   bool     `help:"Show them to their publishers alone again."`
-	Names []string `arg:"" name:"name" help:"Names of published plans, or of their tools."`
+	Off      bool     `help:"Show them to their publishers alone again."`
+	Revision string   `help:"Share the plan only if it is still this one; stoa plan list --published --json tells it." placeholder:"HEX"`
+	Names    []string `arg:"" name:"name" help:"Names of published plans, or of their tools."`
+}
+
+func (c *planShareCmd) Help() string {
+	return "What is shared is shown step by step. It is the plan as it was when the command began, or the one of --revision: if somebody publishes another under the name meanwhile, nothing is shared."
 }
 
 func (c *planShareCmd) Run(ctx context.Context, s std) error {
+	if c.Revision != "" && len(c.Names) > 1 {
+		return failed(exitUsage, "Share them one by one.", "share plans: --revision is that of one plan")
+	}
 	hub, err := c.keeping(ctx, s, "")
 	if err != nil {
 		return fmt.Errorf("share plans: %w", err)
 	}
 	defer hub.close()
 	for _, name := range c.Names {
-		raw, err := sharePlan(ctx, hub, name, !c.Off)
+		revision := c.Revision
+		if revision == "" && !c.Off {
+			if revision, err = showShared(ctx, s, hub, name); err != nil {
+				return doing("share", name, err)
+			}
+		}
+		raw, err := sharePlan(ctx, hub, name, !c.Off, revision)
 		if err != nil {
 			return doing("share", name, err)
 		}
@@ -328,6 +344,27 @@ func (c *planShareCmd) Run(ctx context.Context, s std) error {
 		fmt.Fprintf(s.out, "%s is there %s\n", tool, whose)
 	}
 	return nil
+}
+
+// showShared says what a plan does that is about to be shared, and returns its
+// revision.
+func showShared(ctx context.Context, s std, hub *client, name string) (string, error) {
+	raw, err := hub.api(ctx, "/api/v1/plans/"+url.PathEscape(name))
+	if err != nil {
+		return "", err
+	}
+	var shown struct {
+		Tool, Owner, Revision string
+		Plan                  plan.Plan
+	}
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s of %s, revision %s:", shown.Tool, shown.Owner, shown.Revision)
+	for _, step := range shown.Plan.Steps {
+		text += fmt.Sprintf("\n  %s: %s %s", step.ID, step.Tool, step.Args)
+	}
+	return shown.Revision, s.text(text)
 }
 
 type planUnpublishCmd struct {

@@ -17,13 +17,15 @@ func PrivateNames() []string {
 // Private returns the files and folders, absolute, sorted and whether or not
 // they exist, that must be kept from whoever may use tools only: what this
 // configuration was read from, what the next Load may read it from, the files
-// it names that hold secrets or say whom to trust, and the data folder.
+// it names that hold secrets or say whom to trust, the manifests of the agents
+// that it starts, and the data folder.
 func (c *Config) Private() []string {
 	files := []string{c.Data, c.TLS.Cert, c.TLS.Key, c.Auth.TokensFile, c.Log.File.Directory,
 		c.Store.Credentials, c.Store.KeyFile, c.Store.TLS.CA, c.Store.TLS.Cert, c.Store.TLS.Key}
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		files = append(files, s.EnvFile, s.TLS.CA, s.TLS.Cert, s.TLS.Key)
+		files = append(files, s.manifests()...)
 	}
 	for i := range c.Models.Named {
 		files = append(files, c.Models.Named[i].Script)

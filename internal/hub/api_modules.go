@@ -22,9 +22,7 @@ func (h *Hub) modulesFor(who *auth.Principal, s *session.Session) []modules.Swit
 		if s == nil {
 			continue
 		}
-		if on, said := s.Switched(all[i].Name); said {
-			all[i].On, all[i].Session = on, true
-		}
+		all[i].In(s)
 	}
 	return all
 }
@@ -72,8 +70,8 @@ func moduleNamed(all []modules.Switchable, name string) (*modules.Switchable, er
 	return nil, missing(fault.ResourceNotFound, "module or server", name, names)
 }
 
-// switchModule switches a module or server: in one Session, or for all that
-// say nothing of it.
+// switchModule switches a module or server, in one Session or for all. What the
+// owner has switched off for all cannot be switched on in a Session.
 func (h *Hub) switchModule(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
 	s, err := h.choosing(r, who)
 	if err != nil {
@@ -89,13 +87,19 @@ func (h *Hub) switchModule(w http.ResponseWriter, r *http.Request, who *auth.Pri
 	if err != nil {
 		return err
 	}
-	m, err := moduleNamed(h.modulesFor(who, s), name)
+	m, err := moduleNamed(h.modulesFor(who, nil), name)
 	switch {
 	case err != nil:
 	case m.Failed != "" && on:
 		err = fault.New(fault.Unreachable, name, "the module cannot be had: %s", m.Failed)
 	case s == nil:
 		err = h.switchForAll(r.Context(), name, on, who)
+	case on && m.MayLoad() != nil:
+		err = m.MayLoad()
+	case on && !who.Has(auth.RightSettings):
+		if err = h.permit(r, who, s.Name(), "module_load", map[string]any{"module": name, "session": s.Name()}); err == nil {
+			err = s.Switch(r.Context(), name, on)
+		}
 	default:
 		err = s.Switch(r.Context(), name, on)
 	}

@@ -62,18 +62,18 @@ func TestAPIModules(t *testing.T) {
 	if status, _ := c.tool("up__echo", "{}"); status != http.StatusNotFound {
 		t.Errorf("a tool that is off: %d", status)
 	}
-	// A Session that says otherwise has its way.
-	c.ok("PUT", "/api/v1/modules/up?session=work", `{"on":true}`)
-	if status, e := c.tool("up__echo?session=work", `{"a":1}`); status != 200 || string(e.Data) != `{"a":1}` {
-		t.Errorf("in the session: %d %+v", status, e)
-	}
-	if m := c.modules("?session=work")["up"]; !m.On || !m.Session {
-		t.Errorf("in the session: %+v", m)
-	}
 	if m := c.modules("")["up"]; m.On || m.Session {
 		t.Errorf("for all: %+v", m)
 	}
 	c.ok("PUT", "/api/v1/modules/up", `{"on":true}`)
+	// A Session that says otherwise has its way.
+	c.ok("PUT", "/api/v1/modules/up?session=work", `{"on":false}`)
+	if status, _ := c.tool("up__echo?session=work", `{"a":1}`); status != http.StatusNotFound {
+		t.Errorf("in the session: %d", status)
+	}
+	if m := c.modules("?session=work")["up"]; m.On || !m.Session {
+		t.Errorf("in the session: %+v", m)
+	}
 	if status, _ := c.tool("up__echo", "{}"); status != 200 {
 		t.Errorf("on again: %d", status)
 	}
@@ -94,6 +94,41 @@ func TestAPIModules(t *testing.T) {
 		if a := test.c.do("PUT", "/api/v1/modules/"+test.path, test.body); a.Status != test.status || !strings.Contains(string(a.Body), test.says) {
 			t.Errorf("PUT %s %s: %d %s", test.path, test.body, a.Status, a.Body)
 		}
+	}
+}
+
+// What the owner has switched off for all, nobody switches on for a session:
+// neither before nor after, by whatever way.
+func TestOffForAllIsOffInEverySession(t *testing.T) {
+	hubtest.Parallel(t)
+	c := apiHub(t)
+	other := tokenFor(t, c.hub, "other", "*")
+	early := c.hub.Client(t, hubtest.ClientOptions{Token: other.token, Face: "/s/early/mcp"})
+	good(t, early.Tool("module_load", `{"module":"up"}`))
+	c.ok("PUT", "/api/v1/modules/up", `{"on":false}`)
+	late := c.hub.Client(t, hubtest.ClientOptions{Token: other.token, Face: "/s/late/mcp"})
+	if e := bad(t, late.Tool("module_load", `{"module":"up"}`)); e != "DENIED" {
+		t.Errorf("module_load: %s", e)
+	}
+	for _, by := range []apiClient{other, c} {
+		if a := by.do("PUT", "/api/v1/modules/up?session=late", `{"on":true}`); a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), "switched it off for all") {
+			t.Errorf("by the API: %d %s", a.Status, a.Body)
+		}
+	}
+	for name, client := range map[string]*hubtest.Client{"loaded before": early, "loaded after": late} {
+		if m := client.Call("tools/call", `{"name":"up__echo","arguments":{}}`); m.Error == nil {
+			t.Errorf("%s: %s", name, m.Result)
+		}
+		if m := client.Call("tools/list", `{"_meta":{"stoa/all":true}}`); strings.Contains(string(m.Result), `"up__echo"`) {
+			t.Errorf("%s: it is listed", name)
+		}
+	}
+	if m := other.modules("?session=early")["up"]; m.On || !m.Hub {
+		t.Errorf("in the session: %+v", m)
+	}
+	c.ok("PUT", "/api/v1/modules/up", `{"on":true}`)
+	if m := early.Call("tools/call", `{"name":"up__echo","arguments":{}}`); m.Error != nil {
+		t.Errorf("on again: %s", m.Raw)
 	}
 }
 

@@ -41,6 +41,9 @@ func (h *Hub) planRoutes() map[string]apiHandler {
 // runsOf returns the runs that a principal may look at and control, the newest
 // first: the hub's owner all, others their own.
 func (h *Hub) runsOf(who *auth.Principal, q url.Values) ([]*plan.Run, error) {
+	if err := h.maySee(who, "plan_status"); err != nil {
+		return nil, err
+	}
 	of := q.Get("principal")
 	if !who.Has(auth.RightSessions) {
 		if of != "" && of != who.Name {

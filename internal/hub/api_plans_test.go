@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/plan"
+	"github.com/stoahub/stoa/internal/plan/published"
 )
 
 // runPage is what the API answers about a run.
@@ -271,5 +272,52 @@ func TestAPIPublishedPlans(t *testing.T) {
 	}
 	if a := owner.do("DELETE", "/api/v1/plans/"+tool, ""); a.Status != http.StatusNotFound {
 		t.Errorf("taken back twice: %d %s", a.Status, a.Body)
+	}
+}
+
+// What the owner has looked at is shared, and nothing that was put in its place.
+func TestSharingIsOfWhatWasSeen(t *testing.T) {
+	hubtest.Parallel(t)
+	owner := apiHub(t)
+	ann := tokenFor(t, owner.hub, "ann", "*")
+	type said struct{ Tool, Revision string }
+	first := hubtest.Decode[said](ann.ok("PUT", "/api/v1/plans/echo", apiPlan))
+	seen := hubtest.Decode[said](owner.ok("GET", "/api/v1/plans/"+first.Tool, ""))
+	if seen.Revision == "" || seen != first {
+		t.Fatalf("shown as %+v, published as %+v", seen, first)
+	}
+	other := hubtest.Decode[said](ann.ok("PUT", "/api/v1/plans/echo", strings.Replace(apiPlan, `"a<b"`, `"b<a"`, 1)))
+	a := owner.do("POST", "/api/v1/plans/"+seen.Tool+"/share", `{"shared":true,"revision":"`+seen.Revision+`"}`)
+	if a.Status/100 != 4 || !strings.Contains(string(a.Body), "another plan was published") {
+		t.Errorf("shared unseen: %d %s", a.Status, a.Body)
+	}
+	if got := string(owner.ok("GET", "/api/v1/plans/"+seen.Tool, "")); !strings.Contains(got, `"shared":false`) {
+		t.Errorf("after that: %s", got)
+	}
+	owner.ok("POST", "/api/v1/plans/"+seen.Tool+"/share", `{"shared":true,"revision":"`+other.Revision+`"}`)
+	if again := hubtest.Decode[said](ann.ok("PUT", "/api/v1/plans/echo", apiPlan)); again != first {
+		t.Errorf("the same plan again is %+v, was %+v", again, first)
+	}
+}
+
+// A tag of six digits is not whose a plan is: two names may have the same.
+func TestTagOfAPlanIsNotItsOwner(t *testing.T) {
+	hubtest.Parallel(t)
+	owner := apiHub(t)
+	names, tools := [2]string{}, map[string]string{}
+	for i := 0; names[0] == ""; i++ {
+		p := published.Plan{Name: "echo", Owner: "user" + strconv.Itoa(i)}
+		if before := tools[p.Tool()]; before != "" {
+			names = [2]string{before, p.Owner}
+		}
+		tools[p.Tool()] = p.Owner
+	}
+	ann, eve := tokenFor(t, owner.hub, names[0], "*"), tokenFor(t, owner.hub, names[1], "*")
+	tool := hubtest.Decode[struct{ Tool string }](ann.ok("PUT", "/api/v1/plans/echo", apiPlan)).Tool
+	if a := eve.do("PUT", "/api/v1/plans/echo", apiPlan); a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), "Use another name") {
+		t.Errorf("another took its place: %d %s", a.Status, a.Body)
+	}
+	if status, e := ann.tool(tool, `{"text":"hi"}`); status != 200 {
+		t.Errorf("called by its publisher: %d %+v", status, e)
 	}
 }

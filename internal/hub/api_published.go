@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,17 +21,19 @@ import (
 
 // planInfo is what the API tells of a published plan.
 type planInfo struct {
-	Name   string       `json:"name"`
-	Tool   string       `json:"tool"`
-	Owner  string       `json:"owner"`
-	Shared bool         `json:"shared"` // everybody has it
-	Title  string       `json:"title,omitempty"`
-	Steps  int          `json:"steps"`
-	Inputs []plan.Input `json:"inputs,omitempty"`
+	Name   string `json:"name"`
+	Tool   string `json:"tool"`
+	Owner  string `json:"owner"`
+	Shared bool   `json:"shared"` // everybody has it
+	// Revision is what is to be said of the plan to share this one and no other.
+	Revision string       `json:"revision"`
+	Title    string       `json:"title,omitempty"`
+	Steps    int          `json:"steps"`
+	Inputs   []plan.Input `json:"inputs,omitempty"`
 }
 
 func publishedInfo(p published.Plan) planInfo {
-	return planInfo{Name: p.Name, Tool: p.Tool(), Owner: p.Owner, Shared: p.Shared, Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
+	return planInfo{Name: p.Name, Tool: p.Tool(), Owner: p.Owner, Shared: p.Shared, Revision: p.Revision(), Title: p.Plan.Title, Steps: len(p.Plan.Steps), Inputs: p.Plan.Inputs}
 }
 
 func (h *Hub) listPlans(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
@@ -78,6 +81,9 @@ func (h *Hub) savedPlans(ctx context.Context, who *auth.Principal) (out []savedI
 	if err != nil {
 		return nil, false, err
 	}
+	if h.maySee(who, "context_get") != nil {
+		all = nil
+	}
 	used := make(map[*session.Session]time.Time, len(all))
 	for _, s := range all {
 		used[s] = s.Info().Used
@@ -118,11 +124,18 @@ func mayBePlan(v session.Value) bool {
 	return v.Type == "object" && v.Size <= 2*plan.MaxBytes && (strings.Contains(v.Summary, "steps") || strings.Contains(v.Summary, "plan"))
 }
 
-// plansOf are the published plans that somebody may know of: their own and those
-// that are shared; the owner all.
+// plansOf are the published plans that somebody may know of: those whose tools are
+// there for them; the owner all.
 func (h *Hub) plansOf(who *auth.Principal) []published.Plan {
+	if who.Has(auth.RightSessions) {
+		return h.plans.list()
+	}
+	view, snap := h.door.View(apiClient(who), ""), h.cat.Now()
 	return slices.DeleteFunc(h.plans.list(), func(p published.Plan) bool {
-		return p.Owner != who.Name && !p.Shared && !who.Has(auth.RightSessions)
+		if it := snap.Tool(modules.PlanName, p.Tool()); it != nil {
+			return !view.Item(it)
+		}
+		return p.Owner != who.Name || !view.Server(modules.PlanName) // it is being offered
 	})
 }
 
@@ -166,7 +179,7 @@ func (h *Hub) showPlan(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if err != nil {
 		return err
 	}
-	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": p.Shared, "plan": p.Plan})
+	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": p.Shared, "revision": p.Revision(), "plan": p.Plan})
 }
 
 // sharePublished shows a published plan to everybody, or to its publisher alone.
@@ -176,7 +189,8 @@ func (h *Hub) sharePublished(w http.ResponseWriter, r *http.Request, who *auth.P
 		return err
 	}
 	var a struct {
-		Shared *bool `json:"shared"`
+		Shared   *bool  `json:"shared"`
+		Revision string `json:"revision"`
 	}
 	if err := h.decodeBody(w, r, &a); err != nil {
 		return err
@@ -187,11 +201,14 @@ func (h *Hub) sharePublished(w http.ResponseWriter, r *http.Request, who *auth.P
 	case !who.Has(auth.RightShare):
 		return &fault.Error{Kind: fault.Denied, Subject: p.Name, Msg: "only the hub's owner may share a published plan with others", Hint: "Ask the owner to run `stoa plan share " + p.Tool() + "`."}
 	}
-	if err := h.sharePlan(r.Context(), p.Tool(), *a.Shared); err != nil {
+	if a.Revision != "" && a.Revision != p.Revision() && *a.Shared {
+		return changedPlan(&p)
+	}
+	if err := h.sharePlan(r.Context(), &p, *a.Shared); err != nil {
 		return err
 	}
-	h.log.Info("a published plan was shared", obs.KeyAction, "share", "plan", p.Tool(), "shared", *a.Shared, "by", who.Name)
-	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": *a.Shared})
+	h.log.Info("a published plan was shared", obs.KeyAction, "share", "plan", p.Tool(), "shared", *a.Shared, "revision", p.Revision(), "by", who.Name)
+	return say(w, map[string]any{"name": p.Name, "tool": p.Tool(), "owner": p.Owner, "shared": *a.Shared, "revision": p.Revision()})
 }
 
 // publishPlan offers the plan of the body as a tool. It stands alone: a tool is
@@ -204,17 +221,21 @@ func (h *Hub) publishPlan(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err != nil {
 		return err
 	}
+	name := r.PathValue("plan")
+	if err := h.permit(r, who, "", "plan_create", map[string]any{"plan": json.RawMessage(body), "publish": name}); err != nil {
+		return err
+	}
 	p, err := h.planOptions().Examine(r.Context(), asking(who).Client.Actor, nil, body, nil)
 	if err != nil {
 		return modules.AsFault(err)
 	}
-	name := r.PathValue("plan")
 	tool, err := h.publish(r.Context(), asking(who), name, p)
 	if err != nil {
 		return err
 	}
 	h.log.Info("a plan was published", obs.KeyAction, "publish", "plan", name, "by", who.Name)
-	return say(w, map[string]any{"name": name, "tool": tool})
+	now := published.Plan{Plan: *p}
+	return say(w, map[string]any{"name": name, "tool": tool, "revision": now.Revision()})
 }
 
 func (h *Hub) unpublishPlan(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {

@@ -29,6 +29,24 @@ type runStart struct {
 	DryRun      bool               `json:"dryRun"`
 }
 
+// asCall is the call of a tool that begins the same run.
+func (a *runStart) asCall(session string) (tool string, args map[string]any) {
+	tool, args = "plan_execute", map[string]any{"plan": a.Plan}
+	if a.Paused || len(a.Breakpoints) > 0 {
+		tool, args["action"] = "plan_debug", "start"
+	}
+	if a.Inputs != nil {
+		args["inputs"] = a.Inputs
+	}
+	if a.DryRun || a.Options.DryRun {
+		args["dryRun"] = true
+	}
+	if session != "" {
+		args["session"] = session
+	}
+	return tool, args
+}
+
 // decodeBody reads the body of a request into v. A member that v does not have
 // is a mistake.
 func (h *Hub) decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
@@ -56,11 +74,16 @@ func (h *Hub) startRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 	if a.Plan == nil {
 		return &fault.Error{Kind: fault.InvalidArguments, Subject: "plan", Msg: "no plan is given", Hint: "Give a plan, @name, or the id of a run."}
 	}
-	s, err := call.Bind(h.state.sessions, apiClient(who), cmp.Or(a.Session, r.Header.Get(mcp.HeaderSession)))
+	name := cmp.Or(a.Session, r.Header.Get(mcp.HeaderSession))
+	tool, args := a.asCall(name)
+	if err := h.permit(r, who, name, tool, args); err != nil {
+		return err
+	}
+	s, err := call.Bind(h.state.sessions, apiClient(who), name)
 	if err != nil {
 		return err
 	}
-	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions}
+	o := modules.PlanOptions{Runs: h.plans.runs, Sessions: h.state.sessions, Principal: h.principal}
 	st, _, err := o.Start(r.Context(), actor.New(actor.API, who), s, a.Plan, a.Inputs, a.Options)
 	if err != nil {
 		return modules.AsFault(err)
@@ -108,6 +131,9 @@ func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 			act.Breaks = []plan.Breakpoint{}
 		}
 	}
+	if err := h.permitAct(r, who, run, act); err != nil {
+		return err
+	}
 	run, note, err := h.plans.runs.Act(r.Context(), run, act)
 	if err != nil {
 		return modules.AsFault(err)
@@ -120,4 +146,22 @@ func (h *Hub) actOnRun(w http.ResponseWriter, r *http.Request, who *auth.Princip
 		at = a.Step
 	}
 	return h.sayRun(w, r, q, run, note, at)
+}
+
+// permitAct decides about an act as about plan_debug. Whoever may see a run may
+// end it.
+func (h *Hub) permitAct(r *http.Request, who *auth.Principal, run *plan.Run, act plan.Act) error {
+	if act.Action == "stop" {
+		return nil
+	}
+	session, args := "", map[string]any{"run": run.ID()}
+	if s := run.Summary(); s.Principal == who.Name {
+		session = s.Session
+	}
+	for name, text := range map[string]string{"action": act.Action, "step": act.Step, "input": act.Input} {
+		if text != "" {
+			args[name] = text
+		}
+	}
+	return h.permit(r, who, session, "plan_debug", args)
 }

@@ -90,6 +90,9 @@ func (h *Hub) sessionOf(who *auth.Principal, of, name string) (*session.Session,
 }
 
 func (h *Hub) showSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	if err := h.maySee(who, "context_list"); err != nil {
+		return err
+	}
 	s, err := h.named(r, who, "search", "offset", "limit")
 	if err != nil {
 		return err
@@ -139,6 +142,9 @@ func (h *Hub) removeSession(w http.ResponseWriter, r *http.Request, who *auth.Pr
 
 // value finds the value that a request names.
 func (h *Hub) value(r *http.Request, who *auth.Principal, more ...string) (*session.Session, session.Value, error) {
+	if err := h.maySee(who, "context_get"); err != nil {
+		return nil, session.Value{}, err
+	}
 	s, err := h.named(r, who, more...)
 	if err != nil {
 		return nil, session.Value{}, err
@@ -185,6 +191,11 @@ func (h *Hub) removeValue(w http.ResponseWriter, r *http.Request, who *auth.Prin
 	if err != nil {
 		return err
 	}
+	if !who.Has(auth.RightSessions) {
+		if err := h.permit(r, who, s.Name(), "context_remove", map[string]any{"name": v.Name, "session": s.Name()}); err != nil {
+			return err
+		}
+	}
 	if err := s.Remove(r.Context(), v.Name); err != nil {
 		return err
 	}
@@ -195,6 +206,9 @@ func (h *Hub) removeValue(w http.ResponseWriter, r *http.Request, who *auth.Prin
 // exportSession writes all that a Session holds, one part at a time. If a part
 // cannot be read the answer is cut off: half an export must not look whole.
 func (h *Hub) exportSession(w http.ResponseWriter, r *http.Request, who *auth.Principal) error {
+	if err := h.maySee(who, "context_get"); err != nil {
+		return err
+	}
 	s, err := h.named(r, who)
 	if err != nil {
 		return err

@@ -121,7 +121,18 @@ func (h *Hub) editValue(w http.ResponseWriter, r *http.Request, who *auth.Princi
 	if err != nil {
 		return err
 	}
-	next, _, err := s.Put(r.Context(), session.New{Name: v.Name, Data: data, Description: v.Description, By: who.Name, Over: over})
+	args := map[string]any{"name": v.Name}
+	if json.Valid(data) { // or Put says what is wrong with it
+		args["data"] = json.RawMessage(data)
+	}
+	own := ""
+	if s.Principal() == who.Name {
+		own, args["session"] = s.Name(), s.Name()
+	}
+	if err := h.permit(r, who, own, "context_add", args); err != nil {
+		return err
+	}
+	next, _, err := s.Put(r.Context(), session.New{Name: v.Name, Data: data, Description: v.Description, By: who.Name, Author: apiClient(who).Actor.Record(), Over: over})
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,8 @@ func (h *Hub) build(cfg *config.Config) built {
 		if h.data != nil {
 			private = append(private, h.data.path)
 		}
-		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, MaxBytes: int64(cfg.Limits.ArgumentBytes), Exclude: private, ExcludeNames: config.PrivateNames()})
+		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, MaxBytes: int64(cfg.Limits.ArgumentBytes), Exclude: private,
+			ExcludeNames: config.PrivateNames(), Programs: func() []string { return h.config().Programs() }})
 		if err != nil {
 			fail("file", fault.Of(err).Text(), fault.Of(err).Advice())
 		} else {

@@ -77,6 +77,9 @@ func (h *Hub) publish(ctx context.Context, req *mcp.Request, name string, p *pla
 		}
 	}
 	return next.Tool(), h.changePlan(ctx, next.Tool(), func(old *published.Plan) (*published.Plan, error) {
+		if old != nil && old.Owner != by.Name() { // the tags of two names are rarely the same
+			return nil, &fault.Error{Kind: fault.Denied, Subject: name, Msg: "the name of its tool, " + next.Tool() + ", is taken by another principal's plan", Hint: "Use another name."}
+		}
 		if old != nil && by.IsModel() && (old.By == nil || !old.By.IsModel()) {
 			return nil, &fault.Error{Kind: fault.Denied, Subject: name, Msg: "a person has published a plan of this name, which a model may not replace", Hint: "Use another name."}
 		}
@@ -87,16 +90,27 @@ func (h *Hub) publish(ctx context.Context, req *mcp.Request, name string, p *pla
 	})
 }
 
-// sharePlan shows a published plan to everybody, or to its publisher alone.
-func (h *Hub) sharePlan(ctx context.Context, tool string, shared bool) error {
+// sharePlan shows a published plan to everybody, or to its publisher alone. It
+// must be the plan of seen: what was published in its place nobody has looked at.
+func (h *Hub) sharePlan(ctx context.Context, seen *published.Plan, shared bool) error {
+	tool, revision := seen.Tool(), seen.Revision()
 	return h.changePlan(ctx, tool, func(old *published.Plan) (*published.Plan, error) {
 		if old == nil {
 			return nil, fault.New(fault.ResourceNotFound, tool, "there is no such published plan")
+		}
+		if shared && (old.Owner != seen.Owner || old.Revision() != revision) {
+			return nil, changedPlan(old)
 		}
 		next := *old
 		next.Shared = shared
 		return &next, nil
 	})
+}
+
+// changedPlan refuses to share a plan that is not the one that was looked at.
+func changedPlan(now *published.Plan) error {
+	return (&fault.Error{Kind: fault.InvalidRequest, Subject: now.Tool(), Msg: "another plan was published under this name since you looked at it; nothing was shared",
+		Hint: "Look at the plan again, then share the revision that you saw."}).With("revision", now.Revision())
 }
 
 // changePlan makes of a published plan what change says, which is given the

@@ -16,8 +16,8 @@ import (
 	"github.com/stoahub/stoa/internal/store"
 )
 
-// hubSwitch says of a server or module that it is on or off for all Sessions that
-// say nothing of it. All hubs on one store share it, and it outlives them.
+// hubSwitch says of a server or module that it is off for all Sessions, or on for
+// those that say nothing of it. All hubs on one store share it, and it outlives them.
 type hubSwitch struct {
 	Name string `json:"name"`
 	On   bool   `json:"on"`
@@ -85,7 +85,7 @@ func (h *Hub) switchedForAll(name string) bool {
 	return err == nil
 }
 
-// switchForAll switches a server or module for all Sessions that say nothing of it.
+// switchForAll switches a server or module for all.
 func (h *Hub) switchForAll(ctx context.Context, name string, on bool, who *auth.Principal) error {
 	data, err := json.Marshal(hubSwitch{Name: name, On: on, By: who.Name})
 	if err == nil {

@@ -119,7 +119,7 @@ func (m contextModule) add(ctx context.Context, req *mcp.Request, raw json.RawMe
 		s = m.r.Mint(req.Client.Actor.Name())
 	}
 	// The data as it was written: decoding would lose what numbers look like.
-	n := session.New{Name: a.Name, Data: wire.Get(raw, "data"), Description: a.Description, By: who(req.Client)}
+	n := session.New{Name: a.Name, Data: wire.Get(raw, "data"), Description: a.Description, By: who(req.Client), Author: req.Client.Actor.Record()}
 	if a.Over != nil {
 		n.Over, n.Fresh = *a.Over, *a.Over == 0
 	}

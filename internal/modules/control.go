@@ -29,9 +29,33 @@ type Switchable struct {
 	Kind    string `json:"kind"` // module or server
 	On      bool   `json:"on"`
 	Session bool   `json:"session,omitempty"` // it was switched in this session
-	Hub     bool   `json:"hub,omitempty"`     // it was switched for all sessions
+	Hub     bool   `json:"hub,omitempty"`     // the owner has switched it for all sessions
 	Tools   int    `json:"tools"`
 	Failed  string `json:"failed,omitempty"` // why it cannot be had
+}
+
+// In tells a Switchable as it is for all what a Session says of it. What is off
+// for all is off there too.
+func (m *Switchable) In(s *session.Session) {
+	if m.Failed != "" || m.Hub && !m.On {
+		return
+	}
+	if on, said := s.Switched(m.Name); said {
+		m.On, m.Session = on, true
+	}
+}
+
+// MayLoad is why a Session cannot switch it on; nil if it can. It is asked of a
+// Switchable as it is for all.
+func (m *Switchable) MayLoad() error {
+	switch {
+	case m.Failed != "":
+		return fault.New(fault.Unreachable, m.Name, "the module cannot be had: %s", m.Failed)
+	case m.Hub && !m.On:
+		return &fault.Error{Kind: fault.Denied, Subject: m.Name, Msg: "the hub's owner has switched it off for all, which holds in every session",
+			Hint: "Ask the owner to run `stoa modules on " + m.Name + "`."}
+	}
+	return nil
 }
 
 // Control returns the module by which a client chooses, for its own Session,
@@ -86,9 +110,7 @@ func (m control) show(_ context.Context, req *mcp.Request, raw json.RawMessage) 
 		if s == nil {
 			break
 		}
-		if on, said := s.Switched(all[i].Name); said && all[i].Failed == "" {
-			all[i].On, all[i].Session = on, true
-		}
+		all[i].In(s)
 	}
 	return Answer{Data: map[string]any{"modules": all}, Message: fmt.Sprintf("%d modules and servers", len(all))}, nil
 }
@@ -112,8 +134,8 @@ func (m control) set(ctx context.Context, req *mcp.Request, raw json.RawMessage,
 	switch {
 	case i < 0:
 		return nil, unknownModule(name, all)
-	case all[i].Failed != "" && on:
-		return nil, fault.New(fault.Unreachable, name, "the module cannot be had: %s", all[i].Failed)
+	case on && all[i].MayLoad() != nil:
+		return nil, all[i].MayLoad()
 	case name == ControlName && !on:
 		return nil, &fault.Error{Kind: fault.InvalidArguments, Subject: name, Msg: "nothing could switch it on again", Hint: "Leave it on, or remove the session."}
 	case s == nil:

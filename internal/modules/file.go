@@ -43,6 +43,10 @@ type FileOptions struct {
 	// exception. Names that a disk may take for one another are the same, such
 	// as .env and .ENV.
 	ExcludeNames []string
+	// Programs returns the files that servers run, absolute: they may be read
+	// but neither changed, moved nor removed, by any name. Such a one that does
+	// not exist cannot be made. It is asked at each call; nil means none.
+	Programs func() []string
 	// ReadOnly leaves out the tools that change something.
 	ReadOnly bool
 	// MaxBytes is the size of the largest file that is written, edited,
@@ -127,10 +131,10 @@ func absolute(names []string) []string {
 
 // checkRoots refuses roots at or inside of what is excluded.
 func (f *files) checkRoots() error {
-	g := f.guard()
+	g := f.guard(false)
 	for _, r := range f.roots {
 		for dir := r.real; ; dir = filepath.Dir(dir) {
-			if info, err := os.Stat(dir); err == nil && g.hides(info) {
+			if info, err := os.Stat(dir); err == nil && g.hides(info) != nil {
 				e := fault.New(fault.Denied, "module file", "root %s: it is in a folder that holds the hub's own data or configuration", r.dir)
 				e.Hint = "Name another folder in modules.file.roots, then reload the config."
 				return e

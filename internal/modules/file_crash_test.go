@@ -95,7 +95,7 @@ func writeHalf(dir string) error {
 	if f.roots, err = openRoots([]string{dir}); err != nil {
 		return err
 	}
-	p, err := f.find("f", true)
+	p, err := f.findChange("f", true)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.close()
-	p, err := f.find("f", true)
+	p, err := f.findChange("f", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,11 @@ type edited struct {
 }
 
 func (f *files) edit(ctx context.Context, a editArgs) (any, error) {
-	p, err := f.find(a.Path, true)
+	find := f.findChange
+	if a.DryRun {
+		find = f.find
+	}
+	p, err := find(a.Path, true)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -18,6 +19,7 @@ import (
 
 // excluded is one path of FileOptions.Exclude as the disk has it now.
 type excluded struct {
+	kept bool          // it may be read, and must only not be changed
 	self []fs.FileInfo // what is there, and the symbolic links of that name
 	way  []fs.FileInfo // the folders and symbolic links that lead there
 	// spots are where it is or would be: the last of its folders that exists,
@@ -36,14 +38,25 @@ type spot struct {
 type guard struct {
 	names *nameSet
 	paths []excluded
+	// inner are the files in excluded folders, once somebody has asked.
+	inner func() (map[fileID]bool, error)
 }
 
-// guard looks at what is excluded, which may have been replaced.
-func (f *files) guard() *guard {
+// guard looks at what is excluded, which may have been replaced. For a call
+// that is to change something, that is also what servers run.
+func (f *files) guard(changes bool) *guard {
 	g := &guard{names: f.never}
 	seen := stats{}
 	for _, name := range f.opts.Exclude {
 		g.paths = append(g.paths, seen.trail(name))
+	}
+	g.inner = sync.OnceValues(func() (map[fileID]bool, error) { return filesIn(f.opts.Exclude) })
+	if changes && f.opts.Programs != nil {
+		for _, name := range f.opts.Programs() {
+			e := seen.trail(name)
+			e.kept = true
+			g.paths = append(g.paths, e)
+		}
 	}
 	return g
 }
@@ -127,14 +140,26 @@ func sameAsAny(info fs.FileInfo, others []fs.FileInfo) bool {
 	return false
 }
 
-// hides reports whether something is excluded, whatever its name.
-func (g *guard) hides(info fs.FileInfo) bool {
+// hides refuses something that is excluded, whatever its name.
+func (g *guard) hides(info fs.FileInfo) error {
 	for i := range g.paths {
 		if sameAsAny(info, g.paths[i].self) {
-			return true
+			return g.paths[i].refusal()
 		}
 	}
-	return false
+	if id, more := linked(info); more {
+		if inner, err := g.inner(); err != nil || inner[id] {
+			return errHidden
+		}
+	}
+	return nil
+}
+
+func (e *excluded) refusal() error {
+	if e.kept {
+		return errKept
+	}
+	return errHidden
 }
 
 // leads reports whether something excluded is reached through this folder or
@@ -148,10 +173,10 @@ func (g *guard) leads(info fs.FileInfo) bool {
 	return false
 }
 
-// reserves reports whether the names below a folder lead to where something
-// excluded is or would be, or into it. With above, also whether they lead to a
+// reserves refuses the names below a folder that lead to where something
+// excluded is or would be, or into it. With above, also those that lead to a
 // folder in which it would be.
-func (g *guard) reserves(folder fs.FileInfo, names []string, above bool) bool {
+func (g *guard) reserves(folder fs.FileInfo, names []string, above bool) error {
 	for i := range g.paths {
 		for _, s := range g.paths[i].spots {
 			if !os.SameFile(s.folder, folder) {
@@ -159,11 +184,11 @@ func (g *guard) reserves(folder fs.FileInfo, names []string, above bool) bool {
 			}
 			folded := foldAll(names)
 			if n := min(len(folded), len(s.rest)); (above || n == len(s.rest)) && equal(folded[:n], s.rest[:n]) {
-				return true
+				return g.paths[i].refusal()
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 func equal(a, b []string) bool {
@@ -315,8 +340,8 @@ func (g *guard) allows(dir *os.Root, name string) (fs.FileInfo, error) {
 		return nil, errHidden
 	}
 	info, err := dir.Lstat(name)
-	if err == nil && g.hides(info) {
-		err = errHidden
+	if err == nil {
+		err = g.hides(info)
 	}
 	return info, err
 }
@@ -324,6 +349,13 @@ func (g *guard) allows(dir *os.Root, name string) (fs.FileInfo, error) {
 // private refuses a path that is excluded, whether or not there is something.
 func private(given string) error {
 	e := fault.New(fault.Denied, given, "it is part of the hub's configuration, secrets or data, which file tools cannot read or change")
+	e.Hint = "Ask the person to edit it themselves, and say what to change."
+	return e
+}
+
+// kept refuses to change what a server runs.
+func kept(given string) error {
+	e := fault.New(fault.Denied, given, "a server of the hub runs it or is started with it, so file tools can read but not change it")
 	e.Hint = "Ask the person to edit it themselves, and say what to change."
 	return e
 }

@@ -292,3 +292,65 @@ func TestFileAnnotations(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What servers run can be read. Whoever could change it would decide what runs.
+func TestProgramsAreNotChanged(t *testing.T) {
+	dir := tree(t, map[string]string{"app/server.py": "print(1)", "app/notes": "x", "plain": "x", "free/inner/plain": "x"})
+	for link, target := range map[string]string{"app/start": "server.py", "alias": "app/start"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(dir, "app/server.py"), filepath.Join(dir, "free/hard.py")); err != nil {
+		t.Fatal(err)
+	}
+	named := []string{filepath.Join(dir, "app/start"), filepath.Join(dir, "app/later.py")}
+	m := openFile(t, FileOptions{Roots: []string{dir}, Programs: func() []string { return named }})
+	before := snapshot(t, dir)
+	for _, path := range []string{"app/server.py", "app/start", "app/../app/server.py", "app/SERVER.py", "app/later.py", "free/hard.py"} {
+		all := uses(path)
+		mustRefuse(t, m, map[string][]o{"file_write": all["file_write"], "file_edit": all["file_edit"][:1]})
+		mustRefuse(t, m, changes(path))
+	}
+	mustRefuse(t, m, map[string][]o{"file_write": uses("alias")["file_write"]})
+	for _, folder := range []string{".", "app"} {
+		mustRefuse(t, m, map[string][]o{"file_remove": {{"path": folder, "recursive": true}}, "file_move": {{"from": folder, "to": "mine"}}})
+	}
+	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	for _, path := range []string{"app/server.py", "alias", "free/hard.py"} {
+		if e := do(t, m, "file_read", o{"path": path}); !e.Success || !strings.Contains(string(e.Data), "print(1)") {
+			t.Errorf("reading %s: %s", path, e.JSON())
+		}
+	}
+	if e := bad(t, m, "file_write", o{"path": "app/server.py", "content": "x", "mode": "overwrite"}, "DENIED"); !strings.Contains(e.Error, "a server of the hub runs it") {
+		t.Error(e.Error)
+	}
+	good[written](t, m, "file_write", o{"path": "app/notes", "content": "y", "mode": "overwrite"})
+	named = nil // the config has changed
+	good[written](t, m, "file_write", o{"path": "app/later.py", "content": "x"})
+}
+
+// A hard link leads past the folder that is excluded.
+func TestHardLinksIntoExcludedFolders(t *testing.T) {
+	dir := tree(t, map[string]string{"data/token": secret, "data/chat/uploads/a": secret, "work/own": "x", "work/sub/": ""})
+	for link, old := range map[string]string{"work/token.txt": "data/token", "work/sub/deep": "data/chat/uploads/a", "work/twin": "work/own"} {
+		if err := os.Link(filepath.Join(dir, old), filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := openFile(t, FileOptions{Roots: []string{dir + "/work"}, Exclude: []string{dir + "/data"}})
+	for _, path := range []string{"token.txt", "sub/deep"} {
+		mustRefuse(t, m, uses(path))
+		mustRefuse(t, m, map[string][]o{"file_remove": {{"path": path}}, "file_move": {{"from": path, "to": "mine"}}})
+	}
+	for tool, args := range map[string]o{"file_list": {"recursive": true}, "file_search": {"pattern": "s", "hidden": true}} {
+		if e := do(t, m, tool, args); !e.Success || strings.Contains(string(e.Data), secret) || strings.Contains(string(e.Data), "token.txt") || strings.Contains(string(e.Data), "deep") {
+			t.Errorf("%s: %s", tool, e.JSON())
+		}
+	}
+	if e := do(t, m, "file_read", o{"path": "twin"}); !e.Success {
+		t.Errorf("a file with two names that is nobody's secret: %s", e.JSON())
+	}
+}

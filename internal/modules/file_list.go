@@ -182,14 +182,14 @@ func (w *walk) folder(ctx context.Context, p place, below string, level int, vis
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.skip != nil && w.skip(name) || p.guard.names.has(name) || p.guard.reserves(folder, []string{name}, false) {
+		if w.skip != nil && w.skip(name) || p.guard.names.has(name) || p.guard.reserves(folder, []string{name}, false) != nil {
 			continue
 		}
 		at, rel := p.at(name), path.Join(below, name)
 		at.parent = folder
 		// By the root and not by the entry, whose own way may have been changed.
 		info, err := p.fs.Lstat(at.name)
-		if err != nil || p.guard.hides(info) || sameAsAny(info, twins) {
+		if err != nil || p.guard.hides(info) != nil || sameAsAny(info, twins) {
 			continue // it is gone, or as good as
 		}
 		if err := visit(at, rel, info); err != nil {
@@ -219,8 +219,8 @@ func (w *walk) names(ctx context.Context, p place) (names []string, folder fs.Fi
 		return nil, nil, false, err
 	}
 	defer dir.Close()
-	if folder, err = dir.Stat(); err == nil && p.name != "." && p.guard.hides(folder) {
-		err = errHidden
+	if folder, err = dir.Stat(); err == nil && p.name != "." {
+		err = p.guard.hides(folder)
 	}
 	for err == nil && !full {
 		var some []string

@@ -79,7 +79,7 @@ func (f *files) move(ctx context.Context, a moveArgs) (any, error) {
 // findEntry finds what a path itself names, which must not be a root, nor have
 // one or what is excluded in it, nor lead there.
 func (f *files) findEntry(ctx context.Context, given string) (place, error) {
-	p, err := f.find(given, false)
+	p, err := f.findChange(given, false)
 	if err != nil {
 		return p, err
 	}
@@ -95,7 +95,7 @@ func (f *files) findEntry(ctx context.Context, given string) (place, error) {
 		err = p.guard.scan(ctx, dir.root, dir.base, 0)
 		dir.close()
 	}
-	if errors.Is(err, errHidden) {
+	if errors.Is(err, errHidden) || errors.Is(err, errKept) {
 		return p, mustStay(given)
 	}
 	return p, f.fail("look into", p, err)
@@ -104,7 +104,7 @@ func (f *files) findEntry(ctx context.Context, given string) (place, error) {
 // findTarget finds where something may be moved to. At and above what is
 // excluded nothing may come to be: with a folder, all that is in it would.
 func (f *files) findTarget(given string) (place, error) {
-	p, err := f.find(given, false)
+	p, err := f.findChange(given, false)
 	if err != nil {
 		return p, err
 	}
@@ -117,15 +117,15 @@ func (f *files) findTarget(given string) (place, error) {
 		if err != nil {
 			break
 		}
-		if p.guard.reserves(info, names[i:], true) {
-			return p, private(given)
+		if err := p.guard.reserves(info, names[i:], true); err != nil {
+			return p, f.fail("move", p, err)
 		}
 	}
 	return p, nil
 }
 
 func mustStay(given string) error {
-	e := fault.New(fault.Denied, given, "it is a root, or it holds or leads to one or to a part of the hub's configuration, secrets or data: it is neither moved, replaced nor removed")
+	e := fault.New(fault.Denied, given, "it is a root, or it holds or leads to one or to a part of the hub's configuration, secrets or data or to what a server runs: it is neither moved, replaced nor removed")
 	e.Hint = "Name the files in it that are meant, one by one."
 	return e
 }

@@ -18,6 +18,7 @@ var (
 	errEscapes = errors.New("path escapes from the root")
 	errLinks   = errors.New("too many symbolic links")
 	errHidden  = errors.New("it is excluded")
+	errKept    = errors.New("a server runs it")
 	errMoved   = errors.New("it is not what was checked any more")
 )
 
@@ -75,6 +76,9 @@ func (f *files) fail(doing string, p place, err error) error {
 	}
 	if errors.Is(err, errHidden) {
 		return private(p.given)
+	}
+	if errors.Is(err, errKept) {
+		return kept(p.given)
 	}
 	if escapes(err) {
 		e := fault.New(fault.Denied, p.given, "a symbolic link on the way leads out of the folder %s", p.root.label)
@@ -146,8 +150,8 @@ func openRegular(p place) (*os.File, fs.FileInfo, error) {
 	if info, err = file.Stat(); err == nil {
 		err = notRegular(p, info.Mode())
 	}
-	if err == nil && p.guard.hides(info) {
-		err = errHidden
+	if err == nil {
+		err = p.guard.hides(info)
 	}
 	if err != nil {
 		file.Close()

@@ -239,10 +239,19 @@ func (p place) at(name string) place {
 	return p
 }
 
-// find resolves a path. With follow, a symbolic link at its end is resolved
-// too; without, the link itself is meant. What is missing at the end stays in
-// the name, since it can be made.
+// find resolves a path that is to be read. With follow, a symbolic link at its
+// end is resolved too; without, the link itself is meant.
 func (f *files) find(given string, follow bool) (place, error) {
+	return f.findBy(given, follow, f.guard(false))
+}
+
+// findChange resolves a path at which something is to be made, changed, moved
+// or removed. What is missing at the end stays in the name, since it can be made.
+func (f *files) findChange(given string, follow bool) (place, error) {
+	return f.findBy(given, follow, f.guard(true))
+}
+
+func (f *files) findBy(given string, follow bool, g *guard) (place, error) {
 	r, name, err := f.locate(given)
 	if err != nil {
 		return place{}, err
@@ -252,7 +261,7 @@ func (f *files) find(given string, follow bool) (place, error) {
 		e.Hint = "Begin the path with one of: " + f.labels() + "."
 		return place{}, e
 	}
-	p := place{root: r, given: given, guard: f.guard()}
+	p := place{root: r, given: given, guard: g}
 	if p.fs, err = r.open(); err != nil {
 		return place{}, err
 	}
@@ -333,8 +342,8 @@ func (p *place) check() error {
 		if err != nil {
 			return nil // os.Root will say why, or the folder is to be made
 		}
-		if p.guard.reserves(info, names[i:], false) {
-			return errHidden
+		if err := p.guard.reserves(info, names[i:], false); err != nil {
+			return err
 		}
 		if i == len(names)-1 {
 			break
@@ -360,10 +369,8 @@ func (p place) look(name string, follow bool) (target string, err error) {
 	switch {
 	case err != nil:
 		return "", err
-	case p.guard.hides(info):
-		return "", errHidden
-	case follow && info.Mode()&fs.ModeSymlink != 0:
+	case follow && info.Mode()&fs.ModeSymlink != 0 && p.guard.hides(info) == nil:
 		return p.fs.Readlink(name)
 	}
-	return "", nil
+	return "", p.guard.hides(info)
 }

@@ -58,7 +58,7 @@ func (f *files) write(ctx context.Context, a writeArgs) (any, error) {
 	if int64(len(content)) > f.opts.MaxBytes {
 		return nil, f.tooLarge(a.Path, int64(len(content)))
 	}
-	p, err := f.find(a.Path, true)
+	p, err := f.findChange(a.Path, true)
 	if err != nil {
 		return nil, err
 	}

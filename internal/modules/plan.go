@@ -212,7 +212,7 @@ func (m planModule) create(ctx context.Context, req *mcp.Request, raw json.RawMe
 		if err != nil {
 			return nil, fault.New(fault.Internal, "plan", "the plan cannot be written").Because(err)
 		}
-		if _, _, err := s.Put(ctx, session.New{Name: a.SaveAs, Data: encoded, Description: cmp.Or(p.Title, "a plan"), By: who(req.Client)}); err != nil {
+		if _, _, err := s.Put(ctx, session.New{Name: a.SaveAs, Data: encoded, Description: cmp.Or(p.Title, "a plan"), By: who(req.Client), Author: req.Client.Actor.Record()}); err != nil {
 			return nil, err
 		}
 		data["reference"] = "@" + a.SaveAs
@@ -295,36 +295,59 @@ func known(s *session.Session) func(string) bool {
 }
 
 // find is the plan that an argument means: a plan, a reference to one that was
-// saved, or the id of a run, which is returned too. s is nil where there is no
-// Session.
-func (o PlanOptions) find(ctx context.Context, by actor.Actor, s *session.Session, raw json.RawMessage) (*plan.Plan, *plan.Run, error) {
+// saved, or the id of a run, which is returned too, as is who wrote one that was
+// saved, unless that is the principal itself. s is nil where there is no Session.
+func (o PlanOptions) find(ctx context.Context, by actor.Actor, s *session.Session, raw json.RawMessage) (p *plan.Plan, again *plan.Run, author *actor.Actor, err error) {
 	data := []byte(raw)
 	if text, ok := wire.String(raw); ok {
 		ref, isRef := session.ParseReference(text)
 		switch {
 		case isRef && s == nil && ref.Session == "":
-			return nil, nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
+			return nil, nil, nil, &fault.Error{Kind: fault.SessionRequired, Subject: "plan", Msg: "a reference is to a value of a session, and this request is bound to none", Hint: "Name one: the argument session, or the header Stoa-Session."}
 		case isRef:
 			quoted := wire.Quote(text)
-			full, _, err := o.Sessions.Resolve(ctx, by.Name(), s, quoted, o.Runs.ArgBytes(), nil)
+			full, used, err := o.Sessions.Resolve(ctx, by.Name(), s, quoted, o.Runs.ArgBytes(), nil)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			data = full
+			if author, err = o.author(by, s, used); err != nil {
+				return nil, nil, nil, err
+			}
 		default:
 			run, err := o.Runs.Find(by.Name(), "", text)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			v, err := run.View(ctx, plan.Look{Plan: true})
-			return v.Plan, run, err
+			return v.Plan, run, nil, err
 		}
 	}
 	p, problems := plan.Read(bare(data))
 	if problems != nil {
-		return nil, nil, &plan.Problems{List: problems, Rest: p}
+		return nil, nil, author, &plan.Problems{List: problems, Rest: p}
 	}
-	return p, nil, nil
+	return p, nil, author, nil
+}
+
+// author is who wrote the value that was referred to, unless that is the principal
+// itself. What an older release kept does not say; then it counts as a model's.
+func (o PlanOptions) author(by actor.Actor, s *session.Session, used []session.Used) (*actor.Actor, error) {
+	for _, u := range used { // a reference stands for one
+		wrote := o.Sessions.Author(by.Name(), s, u)
+		if wrote != nil && wrote.Own(by.Name()) {
+			continue
+		}
+		a, err := actor.Restore(wrote, by.Name(), o.Principal)
+		if errors.Is(err, actor.ErrUnsure) {
+			return nil, err
+		}
+		if err != nil {
+			return nil, fault.New(fault.Denied, "@"+u.Name, "who wrote the plan may not call any more: %v", err)
+		}
+		return &a, nil
+	}
+	return nil, nil
 }
 
 // tools finds tools as a run of a plan by an actor would.

@@ -56,7 +56,7 @@ func (o RunOptions) apply(to *plan.Options) {
 // Start is what a run of a plan begins with; inputs may be nil. Who is bound to
 // no Session gets one.
 func (o PlanOptions) Start(ctx context.Context, by actor.Actor, s *session.Session, of, inputs json.RawMessage, opt RunOptions) (st plan.Start, minted bool, err error) {
-	p, again, err := o.find(ctx, by, s, of)
+	p, again, author, err := o.find(ctx, by, s, of)
 	broken, _ := errors.AsType[*plan.Problems](err)
 	switch {
 	case broken != nil && broken.Rest != nil:
@@ -67,7 +67,7 @@ func (o PlanOptions) Start(ctx context.Context, by actor.Actor, s *session.Sessi
 	if minted = s == nil; minted {
 		s = o.Sessions.Mint(by.Name())
 	}
-	st = plan.Start{By: by, Again: again, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
+	st = plan.Start{By: by, Again: again, Author: author, Session: s.Name(), Plan: p, Options: plan.DefaultOptions()}
 	opt.apply(&st.Options)
 	if inputs != nil {
 		if st.Inputs, err = o.inputs(ctx, by.Name(), s, inputs); err != nil {

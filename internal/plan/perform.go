@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/session"
 	"github.com/stoahub/stoa/internal/wire"
@@ -94,11 +95,15 @@ func (r *Run) keep(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	var author *actor.Record // not known if that cannot be found out now, which counts as a model's
+	if by, err := r.actor(); err == nil {
+		author = by.Record()
+	}
 	e := Event{Type: StepKept, Step: id}
 	for _, name := range step.Outputs {
 		raw, err := r.output(ctx, id, name)
 		if err == nil {
-			_, _, err = s.Put(ctx, session.New{Name: name, Data: raw, Description: fmt.Sprintf("output of %s in %s", id, r.id), By: "plan", Origin: &session.Origin{Tool: step.Called()}})
+			_, _, err = s.Put(ctx, session.New{Name: name, Data: raw, Description: fmt.Sprintf("output of %s in %s", id, r.id), By: "plan", Author: author, Origin: &session.Origin{Tool: step.Called()}})
 		}
 		if k := fault.Of(err); err != nil && k.Kind == fault.Storage {
 			return err

@@ -21,7 +21,10 @@ type Start struct {
 	Publisher *actor.Actor
 	// Again is the run whose plan it is, if one is run again: what bounded it
 	// bounds this one too, as it does a fork.
-	Again   *Run
+	Again *Run
+	// Author is who wrote the plan, if a kept one is run: it bounds the run, unless
+	// it is By itself.
+	Author  *actor.Actor
 	Session string // its name
 	Plan    *Plan
 	Inputs  map[string]json.RawMessage
@@ -57,11 +60,15 @@ func (r *Runs) Start(ctx context.Context, s Start) (*Run, error) {
 	return r.begin(ctx, created, inputs, nil)
 }
 
-// inherit takes over the publisher of the run whose plan is run again, and
-// returns on whose behalf else that one made its calls.
+// inherit returns on whose behalf else the run makes its calls: that of who wrote
+// its plan, or what the run whose plan is run again was bounded by. It takes over
+// the publisher of that one.
 func (s *Start) inherit() ([]*actor.Record, error) {
 	if s.Again == nil {
-		return nil, nil
+		if s.Author == nil || s.By.Steered(*s.Author).Equal(s.By) {
+			return nil, nil
+		}
+		return []*actor.Record{s.Author.Record()}, nil
 	}
 	s.Again.lock()
 	defer s.Again.unlock()

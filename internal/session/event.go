@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/journal"
 )
 
@@ -35,6 +36,8 @@ type event struct {
 	Session   string          `json:"session,omitempty"`   // opened: the name
 	Client    json.RawMessage `json:"client,omitempty"`    // opened: see Binding.Client
 	Value     *Value          `json:"value,omitempty"`     // put
+	Author    *actor.Record   `json:"author,omitempty"`    // put: who stored it, unless it was the principal itself
+	Own       bool            `json:"own,omitempty"`       // put: it was; earlier releases wrote neither
 	Blob      string          `json:"blob,omitempty"`      // put: the hash of data that is too large for an entry
 	Name      string          `json:"name,omitempty"`      // removed, switched
 	On        bool            `json:"on,omitempty"`        // switched
@@ -90,8 +93,19 @@ type Value struct {
 	By          string    `json:"by,omitempty"` // who stored it
 	Origin      *Origin   `json:"origin,omitempty"`
 
-	seq  uint64
-	blob string
+	seq    uint64
+	blob   string
+	author *actor.Record // nil if own, or if it is not known
+	own    bool
+}
+
+// Author returns on whose behalf the version was stored. nil means that it is
+// not known, as of those that earlier releases stored.
+func (v *Value) Author(principal string) *actor.Record {
+	if v.own {
+		return &actor.Record{Principal: principal}
+	}
+	return v.author
 }
 
 // Origin says where a value came from, if a tool said it.
@@ -197,7 +211,7 @@ func (s *state) apply(e *event, at journal.Place, history int) (spares []journal
 }
 
 func (s *state) put(e *event, at journal.Place, history int) (spares []journal.Spare) {
-	e.Value.seq, e.Value.blob = at.Seq, at.Blob
+	e.Value.seq, e.Value.blob, e.Value.author, e.Value.own = at.Seq, at.Blob, e.Author, e.Own
 	v := *e.Value
 	s.stored = true
 	if s.values == nil {

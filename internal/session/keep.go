@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/envelope"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/journal"
@@ -55,6 +56,22 @@ func (r *Registry) Resolve(ctx context.Context, principal string, s *Session, ar
 		return data, nil
 	})
 	return out, used, err
+}
+
+// Author is on whose behalf a value was stored that a reference stood for, as
+// Resolve told it; nil if that is not known, or not any more.
+func (r *Registry) Author(principal string, s *Session, u Used) *actor.Record {
+	if u.Session != "" {
+		s = r.Find(principal, u.Session)
+	}
+	if s == nil {
+		return nil
+	}
+	v, err := s.Version(u.Name, u.Version, u.Entry)
+	if err != nil {
+		return nil
+	}
+	return v.Author(s.Principal())
 }
 
 // finder returns what finds Sessions of a principal by their names, each as the
@@ -121,6 +138,7 @@ type Result struct {
 	Envelope bool   // it is an envelope, of which the data is kept
 	Data     []byte // what to keep in place of what the result says; nil for none
 	By       string
+	Author   *actor.Record // see New
 	Origin   *Origin
 }
 
@@ -134,7 +152,7 @@ func (s *Session) Keep(ctx context.Context, res Result) (Card, error) {
 	if name == "" {
 		name = nameOf(res.Origin.Tool)
 	}
-	v, _, err := s.Put(ctx, New{Name: name, Number: res.Name == "", Data: data, Description: "result of " + res.Origin.Tool, By: res.By, Origin: res.Origin})
+	v, _, err := s.Put(ctx, New{Name: name, Number: res.Name == "", Data: data, Description: "result of " + res.Origin.Tool, By: res.By, Author: res.Author, Origin: res.Origin})
 	if err != nil {
 		return Card{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/store"
@@ -22,6 +23,7 @@ var suite = []struct {
 	{"values", suiteValues},
 	{"history", suiteHistory},
 	{"blobs", suiteBlobs},
+	{"authors", suiteAuthors},
 	{"references", suiteReferences},
 	{"limits", suiteLimits},
 	{"switches", suiteSwitches},
@@ -144,6 +146,30 @@ func suiteValues(t *testing.T, st *store.Store) {
 		t.Errorf("a removed name begins with version %d", v.Version)
 	}
 	reopened(t, st, r)
+}
+
+// On whose behalf a version was stored is known as long as it is, of those that
+// say so.
+func suiteAuthors(t *testing.T, st *store.Store) {
+	ctx := ctxFor(t, 100*time.Second)
+	r := registry(t, st, Options{})
+	s := bind(t, r, "p", "authors")
+	model := &actor.Record{Path: actor.Chat, Principal: "p", Chain: []actor.DelegateRecord{{Kind: actor.Model, Name: "clerk"}}}
+	run := &actor.Record{Path: actor.HTTP, Principal: "p", Chain: []actor.DelegateRecord{{Kind: actor.Plan, Name: "run_x"}}}
+	others := &actor.Record{Path: actor.HTTP, Principal: "p", Chain: []actor.DelegateRecord{{Kind: actor.Plan, For: &actor.Record{Principal: "q"}}}}
+	person := &actor.Record{Principal: "p"}
+	for _, c := range []struct{ by, want *actor.Record }{{nil, nil}, {model, model}, {run, person}, {others, others}, {person, person}} {
+		v, _, err := s.Put(ctx, New{Name: "v", Data: []byte("1"), Author: c.by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*Registry{r, reopened(t, st, r)} {
+			got := r.Author("p", bind(t, r, "p", "authors"), Used{Name: "v", Version: v.Version})
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("version %d (-want +got):\n%s", v.Version, diff)
+			}
+		}
+	}
 }
 
 func suiteHistory(t *testing.T, st *store.Store) {

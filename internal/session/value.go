@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/spell"
@@ -25,6 +26,7 @@ type New struct {
 	Data        []byte // JSON; the caller may use it afterwards
 	Description string
 	By          string
+	Author      *actor.Record // on whose behalf; nil if that is not known
 	Origin      *Origin
 	Over        int  // the version that it may take the place of, and no other; 0 means any
 	Fresh       bool // only if nothing has the name
@@ -44,6 +46,10 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 	}
 	next := Value{Size: len(n.Data), Description: n.Description, By: clip(n.By, maxBy), Origin: n.Origin.bounded()}
 	next.Type, next.Summary = Describe(n.Data)
+	author, own := n.Author, n.Author != nil && n.Author.Own(s.Principal())
+	if own {
+		author = nil // which is most of them
+	}
 	ev, err := s.commit(ctx, func(st *state) (*event, []byte, error) {
 		v := next
 		v.Name = n.Name
@@ -60,7 +66,7 @@ func (s *Session) Put(ctx context.Context, n New) (v Value, replaced int, err er
 		if (n.Over > 0 || n.Fresh) && replaced != n.Over {
 			return nil, nil, overtaken(v.Name, n.Over, replaced)
 		}
-		return &event{Kind: put, Value: &v}, n.Data, nil
+		return &event{Kind: put, Value: &v, Author: author, Own: own}, n.Data, nil
 	})
 	if err != nil {
 		return Value{}, 0, err

@@ -54,6 +54,17 @@ func (p *Plan) Tool() string {
 	return Prefix + p.Name + "-" + hex.EncodeToString(sum[:3])
 }
 
+// Revision stands for what the plan does: another plan of the same name has
+// another. Whoever decides about a plan names the one that they looked at.
+func (p *Plan) Revision() string {
+	data, err := json.Marshal(p.Plan)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16]) // whoever publishes two that agree has made 2^64 of them
+}
+
 // Options are what Plans work with.
 type Options struct {
 	Logger  *slog.Logger     // nil discards
