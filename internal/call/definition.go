@@ -38,7 +38,11 @@ func (d *Door) held(c *Call) error {
 			if name, _ = c.Req.Text("uri"); c.Rename == "uri" {
 				name = c.Name
 			}
-			st = pins.Reading(name)
+			for _, uri := range policy.Spellings(name) { // its server may take one for another
+				if st = pins.Reading(uri); st.Held() {
+					break
+				}
+			}
 		}
 	}
 	if !st.Held() {

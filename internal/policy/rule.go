@@ -194,6 +194,7 @@ type rule struct {
 	tools       globs
 	prompts     globs
 	resources   globs
+	forms       globs // resources, for a URI in another form than it came in
 	anyone      bool
 	principals  globs
 	annotations [4]*bool // in the order of Subject.annotations
@@ -228,6 +229,7 @@ func (r *Rule) compile(groups map[string][]string, regexps *int, at string, prob
 		anyone:      len(r.Principals)+len(r.Groups) == 0,
 		annotations: [4]*bool{r.ReadOnly, r.Destructive, r.Idempotent, r.OpenWorld},
 	}
+	out.forms, _ = compileGlobs(inForms(r.Resources))
 	for i, name := range r.Groups {
 		members, known := groups[name]
 		if !known {
@@ -287,7 +289,7 @@ func (r *rule) applies(k *key) bool {
 		case KindPrompt:
 			named = r.prompts.matchNames(k.tool, k.ref, k.upstream)
 		case KindResource:
-			named = r.resources.matchNames(k.tool, k.upstream)
+			named = r.about(k)
 		default:
 			named = r.tools.matchNames(k.tool, k.ref, k.upstream)
 		}
@@ -304,6 +306,18 @@ func (r *rule) applies(k *key) bool {
 		}
 	}
 	return true
+}
+
+// about reports whether the rule names a resource. One that allows has to name it
+// however its URI is read.
+func (r *rule) about(k *key) bool {
+	if r.resources.matchNames(k.upstream) {
+		return true
+	}
+	if r.action != Allow {
+		return r.forms.match(k.tool) || slices.ContainsFunc(k.uri.whole, r.forms.match) || slices.ContainsFunc(k.uri.bare, r.forms.match)
+	}
+	return r.resources.match(k.tool) && !slices.ContainsFunc(k.uri.whole, func(s string) bool { return !r.forms.match(s) })
 }
 
 // holds reports whether the conditions on the arguments are met.

@@ -70,12 +70,16 @@ func (s *Set) fallback(kind string) *Verdict {
 type key struct {
 	kind, tool, upstream, ref, principal string
 	annotations                          [4]bool
+	uri                                  spellings // of a resource
 }
 
 func keyOf(q *Query) key {
 	k := key{kind: q.Kind, tool: q.Tool, upstream: q.Upstream, ref: q.Ref, principal: q.Principal, annotations: q.annotations()}
 	if k.kind == "" {
 		k.kind = KindTool
+	}
+	if k.kind == KindResource {
+		k.uri = spellingsOf(k.tool)
 	}
 	return k
 }
@@ -98,6 +102,11 @@ func (s *Set) rulesFor(k *key) (out []*rule) {
 	copy(about, names.always)
 	for _, name := range [...]string{k.tool, k.ref, k.upstream} {
 		if name != "" {
+			names.find(name, about)
+		}
+	}
+	for _, list := range [...][]string{k.uri.whole, k.uri.bare} {
+		for _, name := range list {
 			names.find(name, about)
 		}
 	}
@@ -143,6 +152,6 @@ func (s *Set) prepare() {
 	}
 	s.tools = by(func(r *rule) (globs, bool) { return r.tools, r.anyKind })
 	s.prompts = by(func(r *rule) (globs, bool) { return r.prompts, r.anyKind })
-	s.resources = by(func(r *rule) (globs, bool) { return r.resources, r.anyKind })
+	s.resources = by(func(r *rule) (globs, bool) { return r.forms, r.anyKind })
 	s.principals = by(func(r *rule) (globs, bool) { return r.principals, r.anyone })
 }
