@@ -71,6 +71,7 @@ type key struct {
 	kind, tool, upstream, ref, principal string
 	annotations                          [4]bool
 	uri                                  spellings // of a resource
+	alike                                []string  // other names by which something may be meant
 }
 
 func keyOf(q *Query) key {
@@ -78,7 +79,7 @@ func keyOf(q *Query) key {
 	if k.kind == "" {
 		k.kind = KindTool
 	}
-	if k.kind == KindResource {
+	if k.alike = q.alike(); k.kind == KindResource {
 		k.uri = spellingsOf(k.tool)
 	}
 	return k
@@ -105,7 +106,7 @@ func (s *Set) rulesFor(k *key) (out []*rule) {
 			names.find(name, about)
 		}
 	}
-	for _, list := range [...][]string{k.uri.whole, k.uri.bare} {
+	for _, list := range [...][]string{k.alike, k.uri.whole, k.uri.bare} {
 		for _, name := range list {
 			names.find(name, about)
 		}
