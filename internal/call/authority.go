@@ -163,13 +163,13 @@ func subject(c *Call) (s policy.Subject, ok bool) {
 			return subjectOf(c.Item, c.Upstream.Builtin()), true
 		}
 		name, _ := c.Req.Text("name")
-		return policy.Subject{Kind: policy.KindTool, Tool: catalog.Expose(up, name), Upstream: up, Ref: up + ":" + name, Builtin: c.Upstream.Builtin()}, true
+		return policy.Subject{Kind: policy.KindTool, Tool: catalog.Expose(up, name), Upstream: up, Ref: up + ":" + name, Builtin: c.Upstream.Builtin(), Unlisted: c.Unlisted}, true
 	case "prompts/get":
 		if c.Item != nil {
 			return subjectOf(c.Item, c.Upstream.Builtin()), true
 		}
 		name, _ := c.Req.Text("name")
-		return policy.Subject{Kind: policy.KindPrompt, Tool: catalog.Expose(up, name), Upstream: up, Ref: up + ":" + name}, true
+		return policy.Subject{Kind: policy.KindPrompt, Tool: catalog.Expose(up, name), Upstream: up, Ref: up + ":" + name, Unlisted: c.Unlisted}, true
 	case "resources/read", "resources/subscribe":
 		uri, _ := c.Req.Text("uri")
 		if c.Rename == "uri" {

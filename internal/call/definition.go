@@ -38,7 +38,7 @@ func (d *Door) held(c *Call) error {
 			if name, _ = c.Req.Text("uri"); c.Rename == "uri" {
 				name = c.Name
 			}
-			st = pins.Reading(name)
+			st = reading(pins, name)
 		}
 	}
 	if !st.Held() {
@@ -54,6 +54,20 @@ func (d *Door) held(c *Call) error {
 		f = f.With("change", pin.Diff(st.Before, st.After)) // who may accept it is shown it; a model, which never may, is not
 	}
 	return f
+}
+
+// reading is what is made of the definition that a URI is read by, if it is held,
+// however the URI is written.
+func reading(pins *pin.Server, uri string) *catalog.Standing {
+	if pins == nil {
+		return nil
+	}
+	for _, one := range policy.Spellings(uri) {
+		if st := pins.Reading(one); st.Held() {
+			return st
+		}
+	}
+	return nil
 }
 
 func definedBy(method string) catalog.Kind {

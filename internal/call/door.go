@@ -41,6 +41,7 @@ type Call struct {
 	Upstream *upstream.Upstream
 	Item     *catalog.Item     // the tool; nil if it is not in the catalogue, or for other methods
 	Standing *catalog.Standing // of the definition that the client was given, if that is another than Item's; nil for none
+	Unlisted bool              // the name is in no list that the hub knows
 	Check    bool              // validate a tool's arguments
 	Rename   string            // the params member to rename; empty for none
 	Name     string            // what to rename it to

@@ -4,46 +4,95 @@ import (
 	"context"
 
 	"github.com/stoahub/stoa/internal/catalog"
+	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/mcp"
 	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/session"
+	"github.com/stoahub/stoa/internal/upstream"
 )
 
 // Explanation is what would become of a call, and why.
 type Explanation struct {
 	policy.Verdict
 	Visible bool `json:"visible"` // it is listed, and can be called at all
+	// Remembered is the answer of a person because of which nobody is asked.
+	Remembered *policy.Remembered `json:"remembered,omitempty"`
 }
 
 // Explain says what would become of a call of an item now, with references in
 // its arguments resolved as for a call. Nothing is called and nobody asked.
 func (d *Door) Explain(ctx context.Context, c *mcp.Client, name string, it *catalog.Item, args []byte) Explanation {
 	s := subjectOf(it, false)
+	return d.recalled(ctx, c, name, &s, it.Standing, d.judge(ctx, c, name, it, args))
+}
+
+// ByRules is Explain by the rules alone: where they ask, a remembered answer may
+// decide. It costs no look into what is remembered, for lists of many tools.
+func (d *Door) ByRules(ctx context.Context, c *mcp.Client, it *catalog.Item) policy.Verdict {
+	return d.judge(ctx, c, "", it, nil).Verdict
+}
+
+func (d *Door) judge(ctx context.Context, c *mcp.Client, name string, it *catalog.Item, args []byte) Explanation {
+	s := subjectOf(it, false)
 	view := d.View(c, name)
 	resolved, failed := d.resolved(ctx, c, name, it, args)
 	if failed != nil {
 		resolved = args
 	}
-	verdict := d.decide(c.Actor, &s, resolved)
-	if v := view.hides(it); v.Action == policy.Deny && (verdict.Action != policy.Deny || v.Rule != "policy") {
-		return Explanation{Verdict: v}
-	}
+	e := d.explained(&view, &s, it, resolved)
 	switch {
-	case verdict.Action == policy.Deny:
+	case e.Action == policy.Deny:
 	case it.Standing.Held():
-		verdict = policy.Verdict{Action: policy.Deny, Reason: it.Standing.Hold, Rule: "pin"}
+		e.Verdict = policy.Verdict{Action: policy.Deny, Reason: it.Standing.Hold, Rule: "pin"}
 	case failed != nil:
-		verdict = policy.Verdict{Action: policy.Deny, Reason: "a reference in the arguments cannot be resolved: " + failed.Error(), Rule: "reference"}
+		e.Verdict = policy.Verdict{Action: policy.Deny, Reason: "a reference in the arguments cannot be resolved: " + failed.Error(), Rule: "reference"}
 	}
-	return Explanation{Verdict: verdict, Visible: view.Item(it)}
+	return e
+}
+
+// explained is what the rules, and what the actor can see, make of a call.
+func (d *Door) explained(view *View, s *policy.Subject, it *catalog.Item, args []byte) Explanation {
+	verdict := d.decide(view.actor, s, args)
+	hides := view.hides(s, it)
+	if hides.Action == policy.Deny && (verdict.Action != policy.Deny || hides.Rule != "policy") {
+		verdict = hides
+	}
+	return Explanation{Verdict: verdict, Visible: hides.Action != policy.Deny}
+}
+
+// recalled is an explanation with the answer that somebody has given before, if
+// somebody would be asked.
+func (d *Door) recalled(ctx context.Context, c *mcp.Client, name string, s *policy.Subject, st *catalog.Standing, e Explanation) Explanation {
+	if e.Action != policy.Ask || d.desk == nil {
+		return e
+	}
+	a := d.approval(c, s, e.Verdict)
+	a.Definition = Defined(st)
+	if a.Session = name; name == "" {
+		a.Session = c.Connection
+	}
+	r, err := d.desk.Recall(ctx, a)
+	switch {
+	case err != nil:
+		e.Verdict = policy.Verdict{Action: policy.Deny, Rule: e.Rule, Reason: fault.Of(err).Msg}
+	case r != nil:
+		if e.Remembered, e.Action, e.Reason = r, policy.Deny, r.Tell(); r.Approve {
+			e.Action = policy.Allow
+		}
+	}
+	return e
 }
 
 // ExplainResource says what would become of reading a resource of a server, by
 // the URI that the server knows it by.
-func (d *Door) ExplainResource(c *mcp.Client, name, server, uri string) Explanation {
-	s := resourceOf(server, uri)
+func (d *Door) ExplainResource(ctx context.Context, c *mcp.Client, name string, u *upstream.Upstream, uri string) Explanation {
+	s := resourceOf(u.Name(), uri)
 	view := d.View(c, name)
-	return Explanation{Verdict: d.decide(c.Actor, &s, nil), Visible: view.Resource(server, uri)}
+	e := d.explained(&view, &s, nil, nil)
+	if st := reading(u.Pins(), uri); e.Action != policy.Deny && st.Held() {
+		e.Verdict = policy.Verdict{Action: policy.Deny, Reason: st.Hold, Rule: "pin"}
+	}
+	return d.recalled(ctx, c, name, &s, nil, e)
 }
 
 // resolved are the arguments as the server would get them.

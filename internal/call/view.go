@@ -135,29 +135,29 @@ func (v *View) Public() bool {
 	return v.d.unbounded(v.actor) && who != nil && len(who.Scopes) == 1 && who.Scopes[0] == "*"
 }
 
-// hides says why an item is outside, if it is.
-func (v *View) hides(it *catalog.Item) policy.Verdict {
+// hides says why something of a server is outside, if it is. it is its item,
+// which a resource need not have.
+func (v *View) hides(s *policy.Subject, it *catalog.Item) policy.Verdict {
 	no := func(rule, format string, args ...any) policy.Verdict {
 		return policy.Verdict{Action: policy.Deny, Rule: rule, Reason: fmt.Sprintf(format, args...)}
 	}
 	for p := range v.actor.Principals {
-		if p == nil || !p.Scopes.Allows(it.Upstream) {
-			return no("scope", "the scopes of %s do not include %s", nameOf(p), it.Upstream)
+		if p == nil || !p.Scopes.Allows(s.Upstream) {
+			return no("scope", "the scopes of %s do not include %s", nameOf(p), s.Upstream)
 		}
 	}
-	s := subjectOf(it, false)
 	switch {
-	case !v.Server(it.Upstream):
-		return no("switch", "%s is switched off", it.Upstream)
-	case !v.owns(it):
+	case !v.Server(s.Upstream):
+		return no("switch", "%s is switched off", s.Upstream)
+	case it != nil && !v.owns(it):
 		return no("owner", "it belongs to another principal")
 	}
 	for name := range v.actor.Models {
-		if !offers(v.d.agent(name).Tools, &s) {
+		if !offers(v.d.agent(name).Tools, s) {
 			return no("agent", "%s is not offered it", agentName(name))
 		}
 	}
-	if v.d.hidden(v.actor, &s) {
+	if v.d.hidden(v.actor, s) {
 		return no("policy", "no arguments are allowed")
 	}
 	return policy.Verdict{Action: policy.Allow}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
+	"github.com/stoahub/stoa/internal/policy"
 	"github.com/stoahub/stoa/internal/wire"
 )
 
@@ -38,7 +40,7 @@ The exit code is 0 if the call would be made or a person asked, and 5 if it woul
 }
 
 func (c *policyTestCmd) Run(ctx context.Context, s std) error {
-	hub, err := c.alive(ctx, "there is no policy to ask")
+	hub, err := c.looking(ctx, s, c.server())
 	if err != nil {
 		return doing("test", c.Name, err)
 	}
@@ -79,6 +81,17 @@ func (c *policyTestCmd) Run(ctx context.Context, s std) error {
 	return c.show(s, raw)
 }
 
+// server is the one that the name leads to, which is the only one to be started if
+// no hub runs; "" if that cannot be told.
+func (c *policyTestCmd) server() string {
+	if c.Resource {
+		return ""
+	}
+	name, _, _ := strings.Cut(c.Name, "__")
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
 // decisions are what the actions of a policy mean.
 var decisions = map[string]string{"allow": "allowed", "ask": "a person is asked", "deny": "denied"}
 
@@ -86,6 +99,7 @@ func (c *policyTestCmd) show(s std, raw []byte) error {
 	var a struct {
 		Principal, Agent, Name, Action, Rule, Reason string
 		Visible                                      bool
+		Remembered                                   *policy.Remembered
 	}
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return fmt.Errorf("test the policy: %w", err)
@@ -94,7 +108,11 @@ func (c *policyTestCmd) show(s std, raw []byte) error {
 	if a.Agent != "" {
 		caller += " by the model of " + a.Agent
 	}
-	text := fmt.Sprintf("%s, called by %s: %s\nrule:   %s\nreason: %s", a.Name, caller, decisions[a.Action], a.Rule, a.Reason)
+	decision := decisions[a.Action]
+	if a.Remembered != nil {
+		decision += " (remembered)"
+	}
+	text := fmt.Sprintf("%s, called by %s: %s\nrule:   %s\nreason: %s", a.Name, caller, decision, a.Rule, a.Reason)
 	if !a.Visible {
 		text += "\n" + a.Name + " is not listed for this caller; a call is answered as if it did not exist"
 	}

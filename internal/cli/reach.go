@@ -67,6 +67,17 @@ func (r *reach) kept(ctx context.Context, s std) (*client, error) {
 	return openTemporary(ctx, s, &bare, nil, temporary{verbose: r.Verbose, keeps: keeps, token: r.Token})
 }
 
+// looking is keeping for commands that change nothing: they use the data folder if
+// there is one, and make none.
+func (r *reach) looking(ctx context.Context, s std, only string) (*client, error) {
+	c, cfg, notes, err := r.find(ctx)
+	if c != nil || err != nil {
+		return c, err
+	}
+	_, err = os.Stat(hub.StoreDir(cfg.Data))
+	return openTemporary(ctx, s, cfg, notes, temporary{only: only, verbose: r.Verbose, keeps: err == nil || cfg.Store.URL != "", token: r.Token})
+}
+
 // askKept makes one request about what is kept.
 func (r *reach) askKept(ctx context.Context, s std, verb, path string, q url.Values) ([]byte, error) {
 	c, err := r.kept(ctx, s)

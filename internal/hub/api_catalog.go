@@ -93,7 +93,7 @@ func (h *Hub) toolRow(c *mcp.Client, it *catalog.Item, snap *catalog.Snapshot, n
 	u := h.pool.Get(it.Upstream)
 	builtin := u != nil && u.Builtin() && !strings.HasPrefix(it.Name, published.Prefix)
 	s := policy.Of(it, builtin)
-	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Risk: risk(&s), Trusted: it.Trusted, Policy: h.door.Explain(context.Background(), c, "", it, nil).Verdict}
+	row := toolRow{Name: it.Exposed, Upstream: it.Upstream, Tool: it.Name, Builtin: builtin, Risk: risk(&s), Trusted: it.Trusted, Policy: h.door.ByRules(context.Background(), c, it)}
 	row.Pin = toolPinOf(it.Standing)
 	row.Title, _ = wire.String(wire.Get(it.Shown, "title"))
 	row.Description, _ = wire.String(wire.Get(it.Shown, "description"))

@@ -68,7 +68,11 @@ func (h *Hub) testPolicy(w http.ResponseWriter, r *http.Request, who *auth.Princ
 		if err != nil {
 			return err
 		}
-		return say(w, q.answer(client, q.Resource, h.door.ExplainResource(client, q.Session, server, uri)))
+		u, err := h.upstream(server)
+		if err != nil {
+			return err
+		}
+		return say(w, q.answer(client, q.Resource, h.door.ExplainResource(r.Context(), client, q.Session, u, uri)))
 	}
 	it, err := h.cat.Now().Find(kind, name, see)
 	if err != nil {

@@ -9,13 +9,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/coder/websocket"
 
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
@@ -38,7 +35,7 @@ type house struct {
 	token string // ann's
 	peers map[string]*peer.HTTPServer
 	chain string // of a call in which an agent was given a task by ann
-	n     atomic.Int64
+	n     *atomic.Int64
 }
 
 // samplers are servers whose tool asks for the answer of a model: for one the
@@ -51,13 +48,13 @@ var annsServers = auth.Scopes{"up", "off", "agent", "helped", "shy", "alone", "a
 
 func openHouse(t *testing.T) *house {
 	t.Helper()
-	x := &house{t: t, peers: map[string]*peer.HTTPServer{}}
+	x := &house{t: t, n: new(atomic.Int64), peers: map[string]*peer.HTTPServer{}}
 	readOnly := `{"name":%q,"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
 	tool := func(name string) peer.Tool {
 		return peer.Tool{Name: name, RawDefinition: peer.Raw(fmt.Sprintf(readOnly, name))}
 	}
 	for _, name := range []string{"up", "far", "off", "agent"} {
-		x.peers[name] = peer.Serve(t, peer.Spec{Name: name, Tools: []peer.Tool{tool("ok"), tool("gated"), tool("banned")}})
+		x.peers[name] = peer.Serve(t, peer.Spec{Name: name, Tools: []peer.Tool{tool("ok"), tool("gated"), tool("banned"), tool("careful")}})
 	}
 	sampling := tool("ok")
 	sampling.Behaviour = peer.Behaviour{Kind: peer.Sample}
@@ -81,6 +78,7 @@ func openHouse(t *testing.T) *house {
 			s.Config.Policy.Rules.Rules = []config.Rule{
 				{Tools: []string{"up:gated"}, Action: "ask", Reason: "it is gated"},
 				{Tools: []string{"up:banned"}, Action: "deny", Reason: "it is banned"},
+				{Tools: []string{"up:careful"}, Args: map[string]config.Cond{"x": {Glob: "*these_arguments"}}, Action: "deny", Reason: "not with these arguments"},
 				{Tools: []string{"helped:sampling", "remote:sampling"}, Action: "allow"},
 				{Tools: []string{"alone:sampling"}, Action: "deny", Reason: "it has to think for itself"},
 			}
@@ -206,16 +204,36 @@ var ways = map[string]way{
 	"session": {path: actor.HTTP, call: func(x *house, server, tool, args string) string {
 		return x.modern("/s/work/mcp", name(server, tool), args)
 	}},
-	"agent address": {path: actor.HTTP, call: func(x *house, server, tool, args string) string {
-		home := map[string]string{"tools_batch": "stoa", "plan_execute": "plan"}[tool]
-		if server != "" {
-			home = server
-		}
-		return x.legacy("/mcps/"+home+"/mcp", tool, args)
+	"session legacy": {path: actor.HTTP, call: func(x *house, server, tool, args string) string {
+		return x.legacy("/s/work/mcp", name(server, tool), args)
 	}},
-	"sse":       {path: actor.SSE, call: func(x *house, server, tool, args string) string { return x.events(name(server, tool), args) }},
-	"websocket": {path: actor.WebSocket, call: func(x *house, server, tool, args string) string { return x.socket(name(server, tool), args) }},
-	"stdio":     {path: actor.Stdio, call: func(x *house, server, tool, args string) string { return x.pipe(name(server, tool), args) }},
+	"agent address": {path: actor.HTTP, call: func(x *house, server, tool, args string) string {
+		return x.legacy("/mcps/"+home(server, tool)+"/mcp", tool, args)
+	}},
+	"agent address modern": {path: actor.HTTP, call: func(x *house, server, tool, args string) string {
+		return x.modern("/mcps/"+home(server, tool)+"/mcp", tool, args)
+	}},
+	"sse": {path: actor.SSE, call: func(x *house, server, tool, args string) string { return x.events(name(server, tool), args) }},
+	"websocket": {path: actor.WebSocket, call: func(x *house, server, tool, args string) string {
+		return x.talk("/mcp/ws", []string{callBody(name(server, tool), args, "")}, `"id":1`)
+	}},
+	"websocket legacy": {path: actor.WebSocket, call: func(x *house, server, tool, args string) string {
+		return x.talk("/mcp/ws", append(strings.Split(strings.TrimSpace(handshake), "\n"), callLegacy(name(server, tool), args)), `"id":1`)
+	}},
+	"stdio": {path: actor.Stdio, call: func(x *house, server, tool, args string) string {
+		return x.pipe("", callBody(name(server, tool), args, ""))
+	}},
+	"stdio legacy": {path: actor.Stdio, call: func(x *house, server, tool, args string) string {
+		return x.pipe(handshake, callLegacy(name(server, tool), args))
+	}},
+	"chat socket": {path: actor.Chat, kinds: []actor.Kind{actor.Model}, call: func(x *house, server, tool, args string) string {
+		text, _ := json.Marshal("call " + name(server, tool) + " " + args)
+		return x.talk("/ws", []string{`{"type":"message","payload":{"text":` + string(text) + `}}`}, `"turn.ended"`)
+	}},
+	"agent's socket": {path: actor.Chat, kinds: []actor.Kind{actor.Model}, call: func(x *house, server, tool, args string) string {
+		text, _ := json.Marshal("call " + name(server, tool) + " " + args)
+		return x.talk("/ws/clerk", []string{`{"user_input":` + string(text) + `}`}, `"complete"`, `"error"`)
+	}},
 	"api": {path: actor.API, call: func(x *house, server, tool, args string) string {
 		_, raw := x.do(http.MethodPost, "/api/tools/"+name(server, tool), args, x.token)
 		return raw
@@ -225,11 +243,7 @@ var ways = map[string]way{
 		return raw
 	}},
 	"library": {path: actor.Library, local: true, call: func(x *house, server, tool, args string) string {
-		home := map[string]string{"tools_batch": "stoa", "plan_execute": "plan"}[tool]
-		if server != "" {
-			home = server
-		}
-		resp, err := x.Call(x.t.Context(), home, tool, []byte(args))
+		resp, err := x.Call(x.t.Context(), home(server, tool), tool, []byte(args))
 		if err != nil {
 			return err.Error()
 		}
@@ -259,6 +273,9 @@ var ways = map[string]way{
 			said += x.modern("/s/work/mcp", "plan_status", fmt.Sprintf(`{"sessionId":%q,"includeResults":true}`, said[at:at+24]))
 		}
 		return said
+	}},
+	"shared plan of another": {path: actor.HTTP, kinds: []actor.Kind{actor.Plan}, call: func(x *house, server, tool, args string) string {
+		return x.shared(name(server, tool), args)
 	}},
 	"batch": {path: actor.HTTP, kinds: []actor.Kind{actor.Batch}, call: func(x *house, server, tool, args string) string {
 		if tool == "tools_batch" { // which cannot be in another, but in a plan that is
@@ -336,11 +353,12 @@ func TestAuthority(t *testing.T) {
 		}
 	}
 	rights := map[string]struct{ server, tool, want string }{
-		"allowed":      {"up", "ok", "ran"},
-		"ask":          {"up", "gated", "asked"},
-		"denied":       {"up", "banned", "unknown"},
-		"out of scope": {"far", "ok", "unknown"},
-		"switched off": {"off", "ok", "unknown"},
+		"allowed":                    {"up", "ok", "ran"},
+		"ask":                        {"up", "gated", "asked"},
+		"denied":                     {"up", "banned", "unknown"},
+		"out of scope":               {"far", "ok", "unknown"},
+		"denied for these arguments": {"up", "careful", "forbidden"},
+		"switched off":               {"off", "ok", "unknown"},
 
 		"sampling allowed":      {"helped", "ok", "answered"},
 		"sampling ask":          {"shy", "ok", "asked"},
@@ -348,7 +366,6 @@ func TestAuthority(t *testing.T) {
 		"sampling out of scope": {"remote", "ok", "unknown"},
 		"sampling switched off": {"asleep", "ok", "unknown"},
 	}
-	n := 0
 	for i, title := range slices.Sorted(maps.Keys(ways)) {
 		for j, depth := range slices.Sorted(maps.Keys(wraps)) {
 			for k, right := range slices.Sorted(maps.Keys(rights)) {
@@ -361,14 +378,29 @@ func TestAuthority(t *testing.T) {
 					continue
 				}
 				t.Run(title+"/"+depth+"/"+right, func(t *testing.T) {
-					in := house{Hub: x.Hub, t: t, ann: x.ann, token: x.token, peers: x.peers, chain: x.chain}
-					in.n.Store(int64(n))
-					n++
+					in := x.in(t)
 					in.verdict(w, wraps[depth], c.server, c.tool, c.want)
 				})
 			}
 		}
 	}
+}
+
+// TestApprovedRunsOnce has a person say yes on every path.
+func TestApprovedRunsOnce(t *testing.T) {
+	hubtest.Parallel(t)
+	x := openHouse(t)
+	defer approving(t, x)()
+	for _, title := range slices.Sorted(maps.Keys(ways)) {
+		for _, depth := range slices.Sorted(maps.Keys(wraps)) {
+			t.Run(title+"/"+depth, func(t *testing.T) { x.in(t).approvedOnce(ways[title], wraps[depth]) })
+		}
+	}
+}
+
+// in is the house for one test in it.
+func (x *house) in(t *testing.T) *house {
+	return &house{Hub: x.Hub, t: t, ann: x.ann, token: x.token, peers: x.peers, chain: x.chain, n: x.n}
 }
 
 func (x *house) verdict(w way, wrap func(string, string, string) (string, string, string), server, tool, want string) {
@@ -388,6 +420,8 @@ func (x *house) verdict(w way, wrap func(string, string, string) (string, string
 		got = "refused"
 	case ran && !sampler:
 		got = "ran"
+	case strings.Contains(low, "not with these arguments"):
+		got = "forbidden"
 	case strings.Contains(low, "nobody is there to be asked"):
 		got = "asked"
 	case strings.Contains(low, "unknown tool"), strings.Contains(low, "not found"), strings.Contains(low, "there is no tool"), strings.Contains(low, "no tool"):
@@ -438,48 +472,4 @@ func (x *house) events(tool, args string) string {
 			return m
 		}
 	}
-}
-
-// socket calls a tool over a WebSocket.
-func (x *house) socket(tool, args string) string {
-	ctx, cancel := context.WithTimeout(x.t.Context(), await.Patience)
-	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(x.URL, "http")+"/mcp/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + x.token}}})
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	defer conn.CloseNow()
-	conn.SetReadLimit(1 << 20)
-	if err := conn.Write(ctx, websocket.MessageText, []byte(callBody(tool, args, ""))); err != nil {
-		x.t.Fatal(err)
-	}
-	for {
-		_, b, err := conn.Read(ctx)
-		if err != nil {
-			x.t.Fatal(err)
-		}
-		if bytes.Contains(b, []byte(`"id":1`)) {
-			return string(b)
-		}
-	}
-}
-
-// pipe calls a tool on a pipe.
-func (x *house) pipe(tool, args string) string {
-	in, write, err := os.Pipe()
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	defer in.Close()
-	var out bytes.Buffer
-	done := make(chan error, 1)
-	go func() {
-		done <- mcp.ServePipe(x.t.Context(), in, &out, x.ann, x.Stateful("work"), mcp.PipeOptions{Grace: await.Patience})
-	}()
-	_, err = write.WriteString(callBody(tool, args, "") + "\n")
-	write.Close()
-	if served := <-done; err != nil || served != nil {
-		x.t.Fatal(err, served)
-	}
-	return out.String()
 }

@@ -180,6 +180,9 @@ func TestQuarantine(t *testing.T) {
 					t.Errorf("%v %s %s: %s", era, face, method, text)
 				}
 			}
+			if kind, text := refusal(c.Call("resources/read", `{"uri":"NOTE://1"}`)); face != "/mcp" && kind != "definition_held" {
+				t.Errorf("%v %s by another spelling: %s", era, face, text)
+			}
 			for _, list := range []string{"tools/list", "prompts/list", "resources/templates/list"} {
 				if m := c.Call(list, "{}"); strings.Contains(string(m.Raw), "evil") || strings.Contains(string(m.Raw), "and more") || strings.Contains(string(m.Raw), "Now with") || !strings.Contains(string(m.Raw), "Not available") {
 					t.Errorf("%v %s %s: %s", era, face, list, m.Raw)

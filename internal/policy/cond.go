@@ -57,6 +57,7 @@ type scalar struct {
 	num  *number
 
 	paths []string // text as a path, in the ways that servers may read it; nil until asked for
+	guess *guess   // of one that stands for others
 }
 
 // compile makes the condition ready. What is wrong is told, and makes the
@@ -220,9 +221,7 @@ func (c *condition) compare(v *scalar, strict bool) bool {
 	if c.above != nil || c.below != nil {
 		n := v.num
 		if n == nil && !strict {
-			if parsed, ok := parseNumber(strings.TrimSpace(v.text)); ok {
-				n = &parsed
-			}
+			n = v.read()
 		}
 		if n == nil || c.above != nil && !n.above(c.above, strict) || c.below != nil && !c.below.above(n, strict) {
 			return false
@@ -234,7 +233,7 @@ func (c *condition) compare(v *scalar, strict bool) bool {
 	if strict && v.kind != '"' {
 		return false
 	}
-	return (c.glob == nil || c.glob.match(v.text)) && (c.matches == nil || c.matches.MatchString(v.text)) &&
+	return (c.glob == nil || c.glob.match(v.text)) && (c.matches == nil || v.found(c.matches)) &&
 		(c.under == nil || c.under.holds(v, strict))
 }
 
@@ -250,7 +249,30 @@ func (s *scalar) equal(v *scalar, strict bool) bool {
 		return true
 	}
 	// One of them may be a number in quotes.
-	a, ok := parseNumber(strings.TrimSpace(s.text))
-	b, ok2 := parseNumber(strings.TrimSpace(v.text))
-	return ok && ok2 && a.equal(&b, false)
+	a, b := s.read(), v.read()
+	return a != nil && b != nil && a.equal(b, false)
+}
+
+// read is the number that a value is when its text is read as one; nil if it is
+// none.
+func (s *scalar) read() *number {
+	if s.num != nil {
+		return s.num
+	}
+	if s.guess != nil {
+		return s.guess.num
+	}
+	n, ok := parseNumber(strings.TrimSpace(s.text))
+	if !ok {
+		return nil
+	}
+	return &n
+}
+
+// found reports whether the expression finds something in the value's text.
+func (s *scalar) found(re *regexp.Regexp) bool {
+	if s.guess != nil {
+		return s.guess.finds[re.String()]
+	}
+	return re.MatchString(s.text)
 }

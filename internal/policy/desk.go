@@ -208,10 +208,28 @@ func (d *Desk) wait(ctx context.Context, p *pending) (Decision, error) {
 	}
 }
 
-// recall returns what is remembered about a, or nil. A denial counts more than
+// recall returns the decision that is remembered about a, or nil.
+func (d *Desk) recall(ctx context.Context, a *Approval) (*Decision, error) {
+	r, err := d.said(ctx, a)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return &Decision{Approve: r.Approve, Remember: r.Scope, By: r.By, Reason: ReasonRemembered, Time: time.Now()}, nil
+}
+
+// Recall returns what would be decided about a call without asking anybody, or
+// nil.
+func (d *Desk) Recall(ctx context.Context, a Approval) (*Remembered, error) {
+	if a.Kind == "" {
+		a.Kind = KindTool
+	}
+	return d.said(ctx, &a)
+}
+
+// said returns what is remembered about a, or nil. A denial counts more than
 // an approval. Where several models act, what was said of any of them that
 // denies counts; an approval has to be of them together, or of each.
-func (d *Desk) recall(ctx context.Context, a *Approval) (*Decision, error) {
+func (d *Desk) said(ctx context.Context, a *Approval) (*Remembered, error) {
 	found, err := d.recallOf(ctx, a, *a)
 	if err != nil {
 		return nil, err
@@ -225,10 +243,7 @@ func (d *Desk) recall(ctx context.Context, a *Approval) (*Decision, error) {
 			each = found
 		}
 	}
-	if each == nil {
-		return nil, nil
-	}
-	return &Decision{Approve: each.Approve, Remember: each.Scope, By: each.By, Reason: ReasonRemembered, Time: time.Now()}, nil
+	return each, nil
 }
 
 // recallEach returns a denial of any of the models that act in a, or an approval

@@ -25,7 +25,11 @@ func newFolder(dir string) *folder {
 // below it. Where it cannot be told, which is so of a path that climbs out by
 // .. or begins with ~, the strict answer is no and the broad one yes.
 func (f *folder) holds(v *scalar, strict bool) bool {
-	if f.isAway(v.text) {
+	text := v.text
+	if v.guess != nil {
+		text = v.guess.path
+	}
+	if f.isAway(text) {
 		return !strict
 	}
 	if strict {
@@ -33,10 +37,10 @@ func (f *folder) holds(v *scalar, strict bool) bool {
 		// like others: unless the folder tells which it is, the answer must
 		// hold for both.
 		drive := isDrive(f.dir)
-		return (drive || below(f.dir, v.text)) && below(f.dir, slashed(v.text)) && (drive || !isDrive(v.text))
+		return (drive || below(f.dir, text)) && below(f.dir, slashed(text)) && (drive || !isDrive(text))
 	}
 	if v.paths == nil {
-		v.paths = broadPaths(v.text)
+		v.paths = broadPaths(text)
 	}
 	for _, name := range v.paths {
 		switch {

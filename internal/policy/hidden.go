@@ -4,17 +4,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/stoahub/stoa/internal/wire"
 )
 
-// maxTrials bounds how many arguments Hidden tries.
-const maxTrials = 256
+// Bounds of the work that HiddenFrom does: how many arguments it tries, and how
+// many ways there are for the conditions on one of them to turn out.
+const (
+	maxTrials   = 256
+	maxOutcomes = 64
+)
 
 // Hidden reports whether a query is denied whatever its arguments, so that
-// there is no use in offering its subject. q.Args is not looked at. Where it
-// would be too much work to tell, or a regular expression or a folder makes it
-// hard to, it is not hidden.
+// there is no use in offering its subject. q.Args is not looked at. What it calls
+// hidden is denied. Where it would be too much work to tell, or where it takes
+// knowing what a regular expression finds, it is not hidden.
 func Hidden(q *Query, sets ...*Set) bool { return HiddenFrom(Party{q, sets}) }
 
 // Party is one of those on whose behalf something is done, and the rules that
@@ -36,42 +38,42 @@ func HiddenFrom(parties ...Party) bool {
 		}
 		conditions = conditions || conditional
 	}
-	permitted := func(args []byte) bool {
-		for i := range keys {
-			if !keys[i].permits(args, parties[i].Sets) {
-				return false
-			}
-		}
-		return true
-	}
-	if !conditions || permitted(nil) { // the most likely, and needs no search
+	if !conditions || permitsAll(keys, parties) { // the most likely, and needs no search
 		return false
 	}
-	sites, complete := sitesOf(keys, parties)
-	trials := 0
-	for pick := make([]int, len(sites)); ; {
-		if trials++; trials > maxTrials {
-			return false
-		}
-		if args, ok := build(sites, pick); ok && permitted(args) {
+	t := newTrial(keys, parties)
+	sites, ok := t.choose()
+	if !ok {
+		return false
+	}
+	pick := make([]int, len(sites))
+	for range maxTrials {
+		if t.permits(sites, pick) {
 			return false
 		}
 		if !advance(pick, sites) {
-			return complete
+			return true
 		}
 	}
+	return false
 }
 
-func (k *key) permits(args []byte, sets []*Set) bool {
-	v := k.decide(&arguments{raw: args}, sets)
-	return v == nil || v.Action != Deny
+// permitsAll reports whether none of the parties is denied what they ask for
+// without arguments.
+func permitsAll(keys []key, parties []Party) bool {
+	for i := range keys {
+		if v := keys[i].decide(&arguments{}, parties[i].Sets); v != nil && v.Action == Deny {
+			return false
+		}
+	}
+	return true
 }
 
-// advance goes on to the next choice of values, and reports whether there is
+// advance goes on to the next choice of outcomes, and reports whether there is
 // one.
 func advance(pick []int, sites []*site) bool {
 	for i := range pick {
-		if pick[i]++; pick[i] < len(sites[i].values) {
+		if pick[i]++; pick[i] < len(sites[i].outcomes) {
 			return true
 		}
 		pick[i] = 0
@@ -101,53 +103,108 @@ func (k *key) unconditional(sets []*Set) (denied, conditional bool) {
 	return false, conditional
 }
 
-// site is an argument that conditions are about, and the values to try for it:
-// one for each way in which the conditions can turn out.
-type site struct {
-	steps  []string
-	conds  []argument
-	strict []bool
-	values [][]byte // nil stands for a missing argument
+// trial is what has to be decided, as far as the conditions on arguments go.
+type trial struct {
+	sets  []tried // of all parties: none of them may deny
+	sites map[string]*site
+	known map[*rule][]condAt
 }
 
-// sitesOf lists the arguments that rules look at. complete reports whether their
-// values stand for all there are.
-func sitesOf(keys []key, parties []Party) (out []*site, complete bool) {
-	known := map[string]*site{}
+// tried are the rules of a set that apply to one of the parties.
+type tried struct {
+	rules  []*rule
+	denies bool // where no rule matches
+}
+
+// condAt is where the outcome of a rule's condition stands.
+type condAt struct {
+	site *site
+	cond int
+}
+
+// site is an argument that conditions are about, and the ways in which these can
+// turn out.
+type site struct {
+	steps    []string
+	conds    []argument
+	strict   []bool
+	asks     bool     // a rule that asks looks at it
+	at       int      // in the list of sites
+	outcomes []string // a byte for each condition: 1 if it holds
+}
+
+func newTrial(keys []key, parties []Party) *trial {
+	t := &trial{sites: map[string]*site{}, known: map[*rule][]condAt{}}
 	for i := range keys {
 		for _, s := range parties[i].Sets {
 			if s == nil {
 				continue
 			}
-			for _, r := range s.rulesFor(&keys[i]) {
-				r.note(known)
+			v := s.fallback(keys[i].kind)
+			one := tried{rules: s.rulesFor(&keys[i]), denies: v != nil && v.Action == Deny}
+			for _, r := range one.rules {
+				t.note(r)
 			}
+			t.sets = append(t.sets, one)
 		}
 	}
-	complete = true
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		one := known[name]
-		complete = one.choose() && complete
-		for _, other := range out {
-			complete = complete && !one.overlaps(other)
-		}
-		out = append(out, one)
-	}
-	return out, complete
+	return t
 }
 
 // note adds the arguments that a rule looks at to those that are known.
-func (r *rule) note(known map[string]*site) {
+func (t *trial) note(r *rule) {
+	if _, ok := t.known[r]; ok {
+		return
+	}
+	at := []condAt{}
 	for _, a := range r.args {
 		name := strings.Join(a.steps, "\x00")
-		one := known[name]
+		one := t.sites[name]
 		if one == nil {
 			one = &site{steps: a.steps}
-			known[name] = one
+			t.sites[name] = one
 		}
-		one.conds = append(one.conds, a)
-		one.strict = append(one.strict, r.action == Allow)
+		at = append(at, condAt{one, len(one.conds)})
+		one.conds, one.strict = append(one.conds, a), append(one.strict, r.action == Allow)
+		one.asks = one.asks || r.action == Ask
 	}
+	t.known[r] = at
+}
+
+// choose finds the outcomes to try for each argument. ok is false where they may
+// not be all.
+func (t *trial) choose() (out []*site, ok bool) {
+	for _, name := range slices.Sorted(maps.Keys(t.sites)) {
+		one := t.sites[name]
+		if one.at = len(out); slices.ContainsFunc(out, one.overlaps) || !one.choose() {
+			return nil, false
+		}
+		out = append(out, one)
+	}
+	return out, true
+}
+
+// permits reports whether nobody is denied where conditions turn out as picked.
+func (t *trial) permits(sites []*site, pick []int) bool {
+	for _, s := range t.sets {
+		matched := false
+		for _, r := range s.rules {
+			if matched && r.action != Deny {
+				continue
+			}
+			if slices.ContainsFunc(t.known[r], func(c condAt) bool { return c.site.outcomes[pick[c.site.at]][c.cond] == 0 }) {
+				continue
+			}
+			if r.action == Deny {
+				return false
+			}
+			matched = true
+		}
+		if s.denies && !matched {
+			return false
+		}
+	}
+	return true
 }
 
 // overlaps reports whether one of the arguments may be part of the other.
@@ -160,82 +217,62 @@ func (s *site) overlaps(other *site) bool {
 	return true
 }
 
-// choose finds the values to try.
-func (s *site) choose() (complete bool) {
+// choose finds the outcomes to try.
+func (s *site) choose() (ok bool) {
 	var p parts
 	for i := range s.conds {
 		p.collect(&s.conds[i].cond)
 	}
-	samples, complete := p.samples()
-	seen := map[string]bool{}
-	for _, raw := range samples {
-		outcome := make([]byte, len(s.conds))
-		for i := range s.conds {
-			c := &s.conds[i]
-			var holds bool
-			if raw == nil {
-				holds = c.cond.holds(&value{missing: true}, s.strict[i])
-			} else {
-				holds = c.value(raw, nil, len(c.steps), s.strict[i])
-			}
-			if holds {
-				outcome[i] = 1
-			}
-		}
-		if !seen[string(outcome)] {
-			seen[string(outcome)] = true
-			s.values = append(s.values, raw)
-		}
-	}
-	return complete
-}
-
-// build makes the arguments that have the picked value at each site; ok is
-// false if there are none.
-func build(sites []*site, pick []int) (args []byte, ok bool) {
-	root := &branch{}
-	for i, s := range sites {
-		if raw := s.values[pick[i]]; raw != nil && !root.put(s.steps, raw) {
-			return nil, false
-		}
-	}
-	return root.append(nil), true
-}
-
-// branch is a JSON object in the making, or a value of one.
-type branch struct {
-	names []string
-	inner []*branch
-	raw   []byte
-}
-
-func (b *branch) put(steps []string, raw []byte) bool {
-	if b.raw != nil {
+	samples, ok := p.samples(s.asks)
+	if !ok {
 		return false
 	}
-	if len(steps) == 0 {
-		b.raw = raw
-		return len(b.names) == 0
+	seen := map[string]bool{}
+	add := func(outcome []byte) {
+		if !seen[string(outcome)] {
+			seen[string(outcome)] = true
+			s.outcomes = append(s.outcomes, string(outcome))
+		}
 	}
-	i := slices.Index(b.names, steps[0])
-	if i < 0 {
-		i = len(b.names)
-		b.names, b.inner = append(b.names, steps[0]), append(b.inner, &branch{})
+	for i := range samples {
+		outcome := make([]byte, len(s.conds))
+		for j := range s.conds {
+			if s.conds[j].cond.holds(&samples[i], s.strict[j]) {
+				outcome[j] = 1
+			}
+		}
+		add(outcome)
 	}
-	return b.inner[i].put(steps[1:], raw)
+	if !s.asks {
+		return len(s.outcomes) <= maxOutcomes
+	}
+	broken := make([]byte, len(s.conds)) // what cannot be read meets every condition but those that allow
+	for j := range broken {
+		if !s.strict[j] {
+			broken[j] = 1
+		}
+	}
+	add(broken)
+	return s.combine(add)
 }
 
-func (b *branch) append(dst []byte) []byte {
-	if b.raw != nil {
-		return append(dst, b.raw...)
-	}
-	dst = append(dst, '{')
-	for i, name := range b.names {
-		if i > 0 {
-			dst = append(dst, ',')
+// combine adds what several values together come to, as in an array: conditions
+// that are read strictly have to hold for each of them, others for one.
+func (s *site) combine(add func([]byte)) (ok bool) {
+	for i := 1; i < len(s.outcomes); i++ {
+		for j := range i {
+			both := []byte(s.outcomes[i])
+			for k := range both {
+				if s.strict[k] {
+					both[k] &= s.outcomes[j][k]
+				} else {
+					both[k] |= s.outcomes[j][k]
+				}
+			}
+			if add(both); len(s.outcomes) > maxOutcomes {
+				return false
+			}
 		}
-		dst = append(wire.AppendString(dst, name), ':')
-		dst = b.inner[i].append(dst)
 	}
-	return append(dst, '}')
+	return true
 }

@@ -106,6 +106,24 @@ func ownerKey(principal string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// Tell says in a sentence who has decided what.
+func (r *Remembered) Tell() string {
+	verb, reach := "denied", "all tools of the server"
+	if r.Approve {
+		verb = "allowed"
+	}
+	if r.Kind == KindPrompt || r.Kind == KindResource {
+		reach = "all " + r.Kind + "s of the server"
+	}
+	switch r.Scope {
+	case ForTool:
+		reach = "it"
+	case ForSession:
+		reach = "it in this session"
+	}
+	return fmt.Sprintf("%s %s %s at %s, which is remembered", r.By, verb, reach, r.Time.Format(time.RFC3339))
+}
+
 // memory is what is remembered, by key.
 type memory = journal.Values[Remembered]
 
@@ -138,7 +156,7 @@ func decodeRemembered(data []byte) (r Remembered, err error) {
 }
 
 // kinds are those of approvals.
-var kinds = []string{KindTool, KindSampling}
+var kinds = []string{KindTool, KindPrompt, KindResource, KindSampling}
 
 func (r *Remembered) key() string { return ownerKey(r.Principal) + "." + r.ID }
 

@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/stoahub/stoa/internal/catalog"
 	"github.com/stoahub/stoa/internal/wire"
@@ -53,6 +56,7 @@ type Subject struct {
 	Upstream string
 	Ref      string // server:tool, server:prompt or server:sampling
 	Builtin  bool   // of the hub itself
+	Unlisted bool   // no list has the name, so that its server may take it for another
 
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 }
@@ -194,6 +198,7 @@ type rule struct {
 	tools       globs
 	prompts     globs
 	resources   globs
+	forms       globs // resources, for a URI in another form than it came in
 	anyone      bool
 	principals  globs
 	annotations [4]*bool // in the order of Subject.annotations
@@ -228,6 +233,7 @@ func (r *Rule) compile(groups map[string][]string, regexps *int, at string, prob
 		anyone:      len(r.Principals)+len(r.Groups) == 0,
 		annotations: [4]*bool{r.ReadOnly, r.Destructive, r.Idempotent, r.OpenWorld},
 	}
+	out.forms, _ = compileGlobs(inForms(r.Resources))
 	for i, name := range r.Groups {
 		members, known := groups[name]
 		if !known {
@@ -285,11 +291,11 @@ func (r *rule) applies(k *key) bool {
 		named := false
 		switch k.kind {
 		case KindPrompt:
-			named = r.prompts.matchNames(k.tool, k.ref, k.upstream)
+			named = r.prompts.matchNames(k.tool, k.ref, k.upstream) || r.action != Allow && r.prompts.matchNames(k.alike...)
 		case KindResource:
-			named = r.resources.matchNames(k.tool, k.upstream)
+			named = r.about(k)
 		default:
-			named = r.tools.matchNames(k.tool, k.ref, k.upstream)
+			named = r.tools.matchNames(k.tool, k.ref, k.upstream) || r.action != Allow && r.tools.matchNames(k.alike...)
 		}
 		if !named {
 			return false
@@ -304,6 +310,39 @@ func (r *rule) applies(k *key) bool {
 		}
 	}
 	return true
+}
+
+// about reports whether the rule names a resource. One that allows has to name it
+// however its URI is read.
+func (r *rule) about(k *key) bool {
+	if r.resources.matchNames(k.upstream) {
+		return true
+	}
+	if r.action != Allow {
+		return r.forms.match(k.tool) || slices.ContainsFunc(k.uri.whole, r.forms.match) || slices.ContainsFunc(k.uri.bare, r.forms.match)
+	}
+	return r.resources.match(k.tool) && !slices.ContainsFunc(k.uri.whole, func(s string) bool { return !r.forms.match(s) })
+}
+
+// PlainName is what is left of a name that servers may take for another: capitals,
+// white space around it and other forms of its letters may not count.
+func PlainName(name string) string {
+	name = norm.NFKC.String(strings.ToValidUTF8(name, ""))
+	return strings.ToLower(strings.TrimFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }))
+}
+
+// alike are the names that a server may take the names of the subject for, if they
+// are in no list.
+func (s *Subject) alike() []string {
+	if !s.Unlisted {
+		return nil
+	}
+	var out []string
+	plain := PlainName(strings.TrimPrefix(s.Ref, s.Upstream+":"))
+	for _, name := range []string{plain, strings.ToUpper(plain)} {
+		out = append(out, catalog.Expose(s.Upstream, name), s.Upstream+":"+name)
+	}
+	return out
 }
 
 // holds reports whether the conditions on the arguments are met.

@@ -3,23 +3,28 @@ package policy
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
-
-	"github.com/stoahub/stoa/internal/wire"
 )
 
 // fresh is a character that hardly a rule names.
 const fresh = '\ue000'
 
+// Bounds of the values that are tried for one argument.
+const (
+	maxRegexpsTried = 4
+	maxSamples      = 4096
+)
+
 // parts are what the conditions on one argument compare it with.
 type parts struct {
 	patterns [][]token // of globs, and of texts to be equal to
-	raw      [][]byte  // values to be equal to
+	literals []scalar  // values to be equal to
 	bounds   []float64
-	texts    []string // that may match what has no samples
-	unclear  bool     // there is a folder or a regular expression
-	compares bool     // there is a number to be above or below of
-	globbed  bool
+	exact    []*number // that a float may not hold
+	folders  []*folder
+	regexps  []string
+	numbers  bool // a number is something else than its text
 }
 
 func (p *parts) collect(c *condition) {
@@ -30,33 +35,31 @@ func (p *parts) collect(c *condition) {
 		p.collect(c.not)
 	}
 	if c.is != nil {
+		p.literals = append(p.literals, *c.is)
 		p.literal(c.is.text)
-		switch {
-		case c.is.kind == '"':
-			p.raw = append(p.raw, wire.Quote(c.is.text))
-		case c.is.num != nil:
-			p.raw, p.bounds = append(p.raw, []byte(c.is.text)), append(p.bounds, c.is.num.float)
-		default:
-			p.raw = append(p.raw, []byte(c.is.text))
+		if n, ok := parseNumber(strings.TrimSpace(c.is.text)); ok { // also if it is in quotes
+			p.bounds = append(p.bounds, n.float)
+		}
+		if c.is.num != nil {
+			p.numbers, p.exact = true, append(p.exact, c.is.num)
 		}
 	}
 	if c.glob != nil {
-		p.globbed = true
+		if c.glob.how == matchExact {
+			p.literals = append(p.literals, scalar{kind: '"', text: c.glob.text})
+		}
 		p.patterns = append(p.patterns, c.glob.steps())
 	}
 	for _, n := range []*number{c.above, c.below} {
 		if n != nil {
-			p.compares, p.bounds = true, append(p.bounds, n.float)
+			p.numbers, p.bounds = true, append(p.bounds, n.float)
 		}
 	}
 	if c.under != nil {
-		p.unclear = true
-		p.texts = append(p.texts, c.under.dir, c.under.dir+"/"+string(fresh))
+		p.folders = append(p.folders, c.under)
 	}
-	if c.matches != nil {
-		p.unclear = true
-		prefix, _ := c.matches.LiteralPrefix()
-		p.texts = append(p.texts, prefix, prefix+"a", prefix+"0")
+	if c.matches != nil && !slices.Contains(p.regexps, c.matches.String()) {
+		p.regexps = append(p.regexps, c.matches.String())
 	}
 }
 
@@ -86,39 +89,118 @@ func (g *glob) steps() (out []token) {
 	return out
 }
 
-// samples are values to try, the likeliest first; complete reports whether they
-// stand for all values there are.
-func (p *parts) samples() (out [][]byte, complete bool) {
-	texts, complete := sampleTexts(p.patterns)
-	out = append(out, nil, wire.Quote(string(fresh)))
-	for _, s := range slices.Concat(texts, p.texts) {
-		out = append(out, wire.Quote(s))
+// guess is what is assumed of a value that stands for many: which regular
+// expressions find something in it, where it leads as a path, and which number it
+// is when it is read as one. So that nothing is hidden that may be allowed, more
+// is assumed than there is.
+type guess struct {
+	finds map[string]bool
+	path  string
+	num   *number // nil for none
+}
+
+// samples are values to try, which stand for all there are: any value has the
+// outcomes of one of them, or is denied wherever that is. If a rule asks, for
+// which it is enough that a condition may hold, a sample has the very outcomes.
+// ok is false where samples cannot do that.
+func (p *parts) samples(asks bool) (out []value, ok bool) {
+	texts, ok := sampleTexts(p.patterns)
+	paths, plain := p.paths()
+	finds := p.findings()
+	numbers := slices.Concat(between(p.bounds), p.exact)
+	if !ok || !plain || asks && (p.numbers || len(p.folders) > 0) || finds == nil || len(texts)*len(paths)*len(finds)*(2+2*len(numbers)) > maxSamples {
+		return nil, false
 	}
-	out = append(out, p.raw...)
-	out = append(out, []byte("null"), []byte("true"), []byte("false"), []byte("[]"), []byte("{}"))
-	for _, f := range between(p.bounds) {
-		out = append(out, strconv.AppendFloat(nil, f, 'g', -1, 64))
+	out = append(out, value{missing: true}, value{empty: true}, value{empty: true, onWay: true})
+	for _, s := range append([]scalar{{kind: 'n', text: "null"}, {kind: 't', text: "true"}, {kind: 'f', text: "false"}, {kind: '{', text: "{}"}}, p.literals...) {
+		out = append(out, value{scalar: &s})
 	}
-	// A number's text may match a pattern, too: no sample stands for these.
-	return out, complete && !p.unclear && !(p.compares && p.globbed)
+	for _, text := range texts {
+		if slices.ContainsFunc(p.literals, func(s scalar) bool { return s.text == text && s.kind == '"' }) && !asks && !p.numbers {
+			continue // the only value with this text is there already
+		}
+		for _, path := range paths {
+			for _, f := range finds {
+				p.guess(text, guess{finds: f, path: path}, numbers, asks, &out)
+			}
+		}
+	}
+	return out, true
+}
+
+// guess adds the values of a text, of which the same is assumed.
+func (p *parts) guess(text string, g guess, numbers []*number, asks bool, out *[]value) {
+	add := func(kind byte, num, read *number) {
+		own := g
+		own.num = read
+		*out = append(*out, value{scalar: &scalar{kind: kind, text: text, num: num, guess: &own}})
+	}
+	add('"', nil, nil)
+	if asks {
+		add('{', nil, nil)
+	}
+	for _, n := range numbers {
+		if asks {
+			add('"', nil, n)
+		}
+		if (asks || p.numbers) && g.path == string(fresh) { // digits lead nowhere
+			add('0', n, n)
+		}
+	}
+}
+
+// paths are the paths to try: one in each folder, and one that is in none. plain
+// is false if it cannot be told from the text of some folder what is in it.
+func (p *parts) paths() (out []string, plain bool) {
+	out = []string{string(fresh)}
+	for _, f := range p.folders {
+		if !strings.HasPrefix(f.dir, "/") || strings.ContainsRune(f.dir, fresh) {
+			return nil, false
+		}
+		if one := f.dir + "/" + string(fresh); !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	return out, true
+}
+
+// findings are the ways in which the regular expressions can find something or
+// not; nil if there are too many.
+func (p *parts) findings() (out []map[string]bool) {
+	if len(p.regexps) > maxRegexpsTried {
+		return nil
+	}
+	for bits := range 1 << len(p.regexps) {
+		one := map[string]bool{}
+		for i, re := range p.regexps {
+			one[re] = bits&(1<<i) != 0
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // between returns the numbers, one between each two of them, and one at either
-// end.
-func between(bounds []float64) []float64 {
-	if len(bounds) == 0 {
-		return []float64{1e9 + 0.5}
+// end, which no other number is beyond.
+func between(bounds []float64) (out []*number) {
+	add := func(text string) {
+		n, _ := parseNumber(text)
+		out = append(out, &n)
 	}
+	add("-1e999")
 	bounds = slices.Clone(bounds)
 	slices.Sort(bounds)
-	out := []float64{bounds[0] - 1}
 	for i, f := range bounds {
-		out = append(out, f)
-		if i+1 < len(bounds) {
-			out = append(out, f+(bounds[i+1]-f)/2)
+		if f-f != 0 { // an infinity
+			continue
+		}
+		add(strconv.FormatFloat(f, 'g', -1, 64))
+		if i+1 < len(bounds) && bounds[i+1]-bounds[i+1] == 0 {
+			add(strconv.FormatFloat(f/2+bounds[i+1]/2, 'g', -1, 64))
 		}
 	}
-	return append(out, bounds[len(bounds)-1]+1)
+	add("1e999")
+	return out
 }
 
 // maxStates bounds the work of sampleTexts.

@@ -70,12 +70,17 @@ func (s *Set) fallback(kind string) *Verdict {
 type key struct {
 	kind, tool, upstream, ref, principal string
 	annotations                          [4]bool
+	uri                                  spellings // of a resource
+	alike                                []string  // other names by which something may be meant
 }
 
 func keyOf(q *Query) key {
 	k := key{kind: q.Kind, tool: q.Tool, upstream: q.Upstream, ref: q.Ref, principal: q.Principal, annotations: q.annotations()}
 	if k.kind == "" {
 		k.kind = KindTool
+	}
+	if k.alike = q.alike(); k.kind == KindResource {
+		k.uri = spellingsOf(k.tool)
 	}
 	return k
 }
@@ -98,6 +103,11 @@ func (s *Set) rulesFor(k *key) (out []*rule) {
 	copy(about, names.always)
 	for _, name := range [...]string{k.tool, k.ref, k.upstream} {
 		if name != "" {
+			names.find(name, about)
+		}
+	}
+	for _, list := range [...][]string{k.alike, k.uri.whole, k.uri.bare} {
+		for _, name := range list {
 			names.find(name, about)
 		}
 	}
@@ -143,6 +153,6 @@ func (s *Set) prepare() {
 	}
 	s.tools = by(func(r *rule) (globs, bool) { return r.tools, r.anyKind })
 	s.prompts = by(func(r *rule) (globs, bool) { return r.prompts, r.anyKind })
-	s.resources = by(func(r *rule) (globs, bool) { return r.resources, r.anyKind })
+	s.resources = by(func(r *rule) (globs, bool) { return r.forms, r.anyKind })
 	s.principals = by(func(r *rule) (globs, bool) { return r.principals, r.anyone })
 }

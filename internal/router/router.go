@@ -199,6 +199,8 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		return a.list(ctx, req, catalog.Template)
 	case "tools/call":
 		return a.call(ctx, req)
+	case "prompts/get":
+		return a.prompt(ctx, req)
 	case "completion/complete":
 		if err := a.completes(req); err != nil {
 			return mcp.Response{}, err
@@ -215,19 +217,6 @@ func (a *Agent) answer(ctx context.Context, req *mcp.Request) (mcp.Response, err
 		return mcp.Response{}, fault.New(fault.UnknownMethod, "", "method %q is not offered here", req.Method)
 	}
 	return a.r.door.Do(ctx, &call.Call{Req: req, Upstream: a.u()})
-}
-
-// completes refuses a request for completions of what the client cannot see.
-func (a *Agent) completes(req *mcp.Request) error {
-	v := a.r.door.View(req.Client, req.Session)
-	ref := req.Param("ref")
-	if name, ok := wire.String(wire.Get(ref, "name")); ok && !v.Prompt(a.Name(), name) {
-		return fault.New(fault.UnknownTool, name, "unknown prompt")
-	}
-	if uri, ok := wire.String(wire.Get(ref, "uri")); ok && !v.Resource(a.Name(), uri) {
-		return call.NoResource(uri)
-	}
-	return nil
 }
 
 // offered are an upstream's capabilities without those we do not carry, and
@@ -357,28 +346,6 @@ func (a *Agent) known(ctx context.Context, req *mcp.Request, k catalog.Kind) (mc
 		out = mcp.Complete(req.Method, out)
 	}
 	return mcp.Response{Result: out}, nil
-}
-
-// call answers tools/call. The tool is looked up for its headers and counts;
-// one that is not in the catalogue is asked for all the same, unless a filter
-// hides it.
-func (a *Agent) call(ctx context.Context, req *mcp.Request) (mcp.Response, error) {
-	name, ok := req.Text("name")
-	if !ok {
-		return mcp.Response{}, fault.New(fault.InvalidParams, req.Method, "name is missing or not a string")
-	}
-	if !a.u().Filter().Passes(name) {
-		return mcp.Response{}, fault.New(fault.UnknownTool, name, "unknown tool")
-	}
-	c := &call.Call{Req: req, Upstream: a.u(), Item: a.r.cat.Now().Tool(a.u().Name(), name)}
-	if pins := a.u().Pins(); pins != nil && c.Item != nil && pins.Varied() {
-		if viewer := a.u().Viewer(req.Client); viewer != "" {
-			if st := pins.Seen(viewer, catalog.Tool, name); st.Digest != c.Item.Standing.Digest {
-				c.Standing = st // the agent gave this client another one
-			}
-		}
-	}
-	return a.r.task.Do(ctx, c)
 }
 
 // Attach registers a listener.

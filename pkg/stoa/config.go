@@ -90,7 +90,7 @@ func (s Server) LogValue() slog.Value { return slog.StringValue(s.String()) }
 //
 // ${VAR} is filled in from the environment; a variable that is not set is an
 // error. What such a file says of addresses, the data folder and logging is not
-// used. Settings that Server has no field for are kept.
+// used. Its policy holds, and settings that Server has no field for are kept.
 func LoadConfig(path string) (Config, error) {
 	// Addresses and data are not used, so nothing about them can be wrong.
 	c, _, err := config.Load(config.Options{Files: []string{path}, Listen: []string{"127.0.0.1:0"}, Data: os.TempDir()})
@@ -137,7 +137,7 @@ func (c Config) internal() (*config.Config, error) {
 	// A program offers what it names, and nothing of what the command stoa has.
 	out.Modules, out.Agents, out.Chat.Enabled = config.Modules{}, nil, false
 	if c.base != nil {
-		out.Limits = c.base.Limits
+		out.Limits, out.Policy = c.base.Limits, c.base.Policy
 	}
 	out.AutoDiscover = c.AutoDiscover
 	out.Auth.Hosts, out.Auth.Origins = slices.Clone(c.Hosts), slices.Clone(c.Origins)

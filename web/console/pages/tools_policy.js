@@ -41,6 +41,6 @@ export function MayCall({ tool, args }) {
 /** @param {{is: any}} props */
 function Answer({ is }) {
   const [kind, word] = said[/** @type {'allow'|'ask'|'deny'} */ (is.action)];
-  return html`<p data-testid="may-call-answer"><${Badge} kind=${kind}>${word}<//> ${is.reason}
+  return html`<p data-testid="may-call-answer"><${Badge} kind=${kind}>${word}${is.remembered ? ' (remembered)' : ''}<//> ${is.reason}
     <br /><span class="soft">Rule: ${is.rule}${is.visible ? '' : '. It is not listed for this caller, and a call is answered as if it did not exist.'}</span></p>`;
 }
