@@ -112,6 +112,8 @@ func (l *loader) files(c *Config) {
 		d := decoder{report: &l.report, src: src, trace: c.trace, tolerant: l.Tolerant}
 		if n := parse(src, data, &l.report); n != nil {
 			d.decode(n, c)
+		} else {
+			d.salvageData(data, c)
 		}
 		d.doubled("") // those of no server
 	}
