@@ -21,12 +21,13 @@ func TestNodeAgentCarriesTheChain(t *testing.T) {
 	case err != nil:
 		t.Skip("there is no node")
 	}
-	client, err := filepath.Abs(filepath.Join(repository, "examples", "agents", "node", "agentclient.mjs"))
+	client, err := os.ReadFile(filepath.Join(repository, "examples", "agents", "node", "agentclient.mjs"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := filepath.Join(t.TempDir(), "ask.mjs")
-	text := fmt.Sprintf(`import { AgentClient, AgentError, chainFrom, chainFromEnv } from %q;
+	folder := t.TempDir()
+	script := filepath.Join(folder, "ask.mjs")
+	const text = `import { AgentClient, AgentError, chainFrom, chainFromEnv } from './agentclient.mjs';
 const client = new AgentClient();
 const tools = (await client.listTools('noder')).map((tool) => tool.name).sort().join(' ');
 const result = await client.callTool('noder', 'work', {}, { priority: 'high', timeoutMs: 20000 });
@@ -38,9 +39,11 @@ try {
   refused = e instanceof AgentError ? e.kind : String(e);
 }
 console.log(tools, '|', result.content[0].text.trim(), '|', chained, '|', refused);
-`, client)
-	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+`
+	for name, content := range map[string]string{script: text, filepath.Join(folder, "agentclient.mjs"): string(client)} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	manifest := fmt.Sprintf(`agent: 1
 name: noder
