@@ -47,13 +47,13 @@ func TestWhatIsKeptIsWhole(t *testing.T) {
 		args o
 		want func(data string) bool // that all of it is there
 	}{
-		"a file":           {files, "file_read", o{"path": "long"}, func(d string) bool { return strings.Count(d, `0123456789\n`) == 30_000 }},
-		"lines of a file":  {files, "file_read", o{"path": "long", "line": 2}, func(d string) bool { return strings.Count(d, `0123456789\n`) == 29_999 }},
-		"a folder":         {files, "file_list", o{"path": "many"}, func(d string) bool { return strings.Count(d, `"path"`) == 300 }},
-		"matches":          {files, "file_search", o{"path": "many", "pattern": "needle"}, func(d string) bool { return strings.Count(d, `"path"`) == 300 }},
-		"long lines": {files, "file_search", o{"path": "wide", "pattern": "needle"}, func(d string) bool { return strings.Count(d, "x") >= 50_000 }},
-		"a diff":           {files, "file_edit", edit, func(d string) bool { return strings.Count(d, "w") >= 300_000 && strings.Count(d, "y") >= 300_000 }},
-		"records":          {debug, "read_logs", o{}, func(d string) bool { return strings.Count(d, "z") == 800_000 }},
+		"a file":          {files, "file_read", o{"path": "long"}, func(d string) bool { return strings.Count(d, `0123456789\n`) == 30_000 }},
+		"lines of a file": {files, "file_read", o{"path": "long", "line": 2}, func(d string) bool { return strings.Count(d, `0123456789\n`) == 29_999 }},
+		"a folder":        {files, "file_list", o{"path": "many"}, func(d string) bool { return strings.Count(d, `"path"`) == 300 }},
+		"matches":         {files, "file_search", o{"path": "many", "pattern": "needle"}, func(d string) bool { return strings.Count(d, `"path"`) == 300 }},
+		"long lines":      {files, "file_search", o{"path": "wide", "pattern": "needle"}, func(d string) bool { return strings.Count(d, "x") >= 50_000 }},
+		"a diff":          {files, "file_edit", edit, func(d string) bool { return strings.Count(d, "w") >= 300_000 && strings.Count(d, "y") >= 300_000 }},
+		"records":         {debug, "read_logs", o{}, func(d string) bool { return strings.Count(d, "z") == 800_000 }},
 	} {
 		for how, asked := range map[string]mcp.Asked{"by a name": {Kept: true}, "as a card": {CardAbove: 3000}} {
 			if e := kept(t, tc.m, tc.tool, tc.args, asked); !e.Success || !tc.want(string(e.Data)) {
