@@ -33,6 +33,15 @@ func TestReferenceIsNeverText(t *testing.T) {
 		{`@server["odd key`, ""},
 		{`@server.list[x]`, ""},
 		{`@server.name.`, ""},
+		{` @server.name`, ""},
+		{"\t@server.name", ""},
+		{`@server.odd key`, ""},
+		{`@server.x:y`, ""},
+		{`@server.a/b`, ""},
+		{`@server.100%`, ""},
+		{`@server.👩‍🚀`, ""},
+		{`@server .ünï`, ""},
+		{"@server\u200b.name", ""},
 	} {
 		for how, call := range map[string]func(path string) reply{
 			"call": func(path string) reply {

@@ -60,7 +60,11 @@ func TestSmallWindowHoldsAConversation(t *testing.T) {
 		return slices.Contains(all, "filesystem__write_file") && slices.Contains(all, "github__read_graph")
 	})
 	session := object{}
-	for i, words := range []string{"hello", "My number is 4711.", "How are you?", "What is the time?", "What is my number?"} {
+	turns := []string{"hello", "My number is 4711."}
+	for i := range 17 {
+		turns = append(turns, fmt.Sprintf("Tell me something of the number %d.", i))
+	}
+	for i, words := range append(turns, "What is my number?") {
 		said := h.say(t, h.owner, words, session)
 		if said.Text != fmt.Sprintf("Answer %d.", i) {
 			t.Fatalf("%q is answered by %s: %s", words, said.End.Reason, clip(said.Text))
@@ -78,5 +82,50 @@ func TestSmallWindowHoldsAConversation(t *testing.T) {
 		if i > 0 && !strings.Contains(body, "4711") {
 			t.Errorf("in request %d what was said in this conversation is forgotten", i)
 		}
+	}
+}
+
+// C8: what a server has is what a client of the hub is listed: nothing is added that
+// nobody asked for, and no text is sent twice.
+func TestOneServerIsListedAsItIs(t *testing.T) {
+	t.Parallel()
+	server := recorded(t, "filesystem")
+	h := prepare(t, object{"fs": server})
+	h.launch(t)
+	file := filepath.Join(repository, "internal", "hub", "testdata", "filesystem.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Tools []struct{ Name, Description string }
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	tools := list.Tools
+	var want []string
+	for _, tool := range tools {
+		want = append(want, "fs__"+tool.Name)
+	}
+	slices.Sort(want)
+	await.Until(t, "the server is listed", func() bool { return slices.Contains(h.names(t, "/mcp", h.owner), want[0]) })
+	got := h.names(t, "/mcp", h.owner)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("for %d tools %d are listed: %q", len(want), len(got), got)
+	}
+	listed := h.post(t, "/mcp", h.owner, rpc("tools/list", object{})).text
+	for _, tool := range tools {
+		said, err := json.Marshal(tool.Description)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(listed, strings.Trim(string(said), `"`)); n > 1 {
+			t.Errorf("the description of %s is sent %d times", tool.Name, n)
+		}
+	}
+	if len(listed) > 2*len(text) {
+		t.Errorf("a list of %d bytes is sent as %d", len(text), len(listed))
 	}
 }

@@ -296,10 +296,18 @@ func (p *pump) dial(ctx context.Context, attempts chan<- attempt, pause time.Dur
 	})
 }
 
+// firstPatience is how long a client waits for a hub that nobody launches here: one
+// that is there answers at once, and hosts give up on servers that say nothing.
+const firstPatience = 3 * time.Second
+
 // missed takes note of an attempt that failed. If there never was a hub, we are
 // alone; later the client is told only what it asked for and cannot have.
 func (p *pump) missed(err error) {
-	late := time.Since(p.since) > p.opts.Patience
+	patience := p.opts.Patience
+	if p.number == 0 && p.opts.Launch == nil {
+		patience = min(patience, firstPatience)
+	}
+	late := time.Since(p.since) > patience
 	if _, isFinal := errors.AsType[*final](err); p.number == 0 && (isFinal || late) {
 		p.leftAlone(err)
 		return

@@ -209,7 +209,7 @@ func (d *Door) pass(ctx context.Context, c *Call, t *toolCall) (mcp.Response, er
 		meta.Starting = d.startApproved(c)
 	}
 	t.change(o)
-	o.Asked.Kept = t.saveAs != ""
+	o.Asked.Kept, o.Asked.CardAbove = t.saveAs != "" || c.Req.Kept, c.cardAbove(t)
 	if isTool {
 		o.Headers = paramHeaders(c, t.args)
 		meta.Tool = o.Name

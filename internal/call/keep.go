@@ -27,18 +27,17 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *toolCall, resp mcp.Resp
 		return resp, nil
 	}
 	res := session.Result{Raw: resp.Result, Name: t.saveAs, By: client(c.Req.Client), Author: c.Req.Client.Actor.Record(), Origin: &session.Origin{Tool: ref(c), Used: t.used}}
-	long, cards := false, c.Cards
 	if c.Item != nil {
 		h := &c.Item.Handling
 		res.Envelope = h.Envelope
 		if res.Name == "" && borne {
 			res.Name, res.Data, _ = session.Borne(resp.Result, h.Envelope)
 		}
-		cards = cards && !h.NoCards
-		long = len(resp.Result) > h.CardAbove()
 	}
+	above := c.cardAbove(t)
+	long := above > 0 && len(resp.Result) > above
 	// Whoever is shown a picture could not use a description of it.
-	cards = cards && t.session != nil && !hasMedia(resp.Result)
+	cards := c.takesCards(t) && !hasMedia(resp.Result)
 	if res.Name == "" && !(long && cards) {
 		return resp, nil
 	}
@@ -58,6 +57,20 @@ func (d *Door) conclude(ctx context.Context, c *Call, t *toolCall, resp mcp.Resp
 	out := cardResult(c, card, about) // before the release: what is shown of the result may lie in its memory
 	resp.Release()
 	return mcp.Response{Result: out}, nil
+}
+
+// takesCards reports whether a card may take the place of a call's result.
+func (c *Call) takesCards(t *toolCall) bool {
+	return c.Cards && t.session != nil && !c.Req.Kept && !(c.Item != nil && c.Item.Handling.NoCards)
+}
+
+// cardAbove is the length over which a card takes the place of a result; 0 means
+// that none does.
+func (c *Call) cardAbove(t *toolCall) int {
+	if c.Item == nil || !c.takesCards(t) {
+		return 0
+	}
+	return c.Item.Handling.CardAbove()
 }
 
 func keep(ctx context.Context, t *toolCall, res session.Result) (session.Card, error) {

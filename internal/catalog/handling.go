@@ -47,12 +47,18 @@ func (h *Handling) CardAbove() int {
 // SaveAs is the argument by which a result is kept.
 const SaveAs = "saveAs"
 
+// Extra is a definition that is not in the catalogue.
+type Extra struct {
+	Name string
+	Def  []byte
+}
+
 // View is how a definition is looked at.
 type View struct {
 	Era    mcp.Era
-	SaveAs bool     // tools take the argument saveAs
-	Cards  bool     // a card may take the place of a long result
-	More   [][]byte // definitions that follow those of the catalogue
+	SaveAs bool    // tools take the argument saveAs
+	Cards  bool    // a card may take the place of a long result
+	More   []Extra // definitions that follow those of the catalogue, by their names
 }
 
 // As returns the definition for clients of that kind.

@@ -246,21 +246,28 @@ func (s *Snapshot) onlyOf(sch string, see Sight) string {
 const (
 	pageItems = 1000
 	pageBytes = 4 << 20
+	moreItems = 100 // of View.More: clients read them to a model
+	moreBytes = 64 << 10
 )
 
 // Page renders one page of a list as the members of a result, without braces:
 // the array and, if there is more, the cursor. Definitions are those for clients
 // of the era; on stateful faces tools take saveAs.
 func (s *Snapshot) Page(k Kind, v View, cursor string, sees func(*Item) bool) ([]byte, error) {
-	items := s.items[k]
+	items, more := s.items[k], v.More
 	start := 0
 	if cursor != "" {
 		b, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil || len(b) == 0 || b[0] != 'a'+byte(k) {
+		switch {
+		case err == nil && len(b) > 0 && b[0] == 'a'+byte(k):
+			upstream, name, _ := strings.Cut(string(b[1:]), " ")
+			start = sort.Search(len(items), func(i int) bool { return items[i].compare(name, upstream) > 0 })
+		case err == nil && len(b) > 0 && b[0] == 'A'+byte(k):
+			start = len(items)
+			more = more[sort.Search(len(more), func(i int) bool { return more[i].Name > string(b[1:]) }):]
+		default:
 			return nil, fault.New(fault.InvalidParams, k.Method(), "the cursor is none of ours")
 		}
-		upstream, name, _ := strings.Cut(string(b[1:]), " ")
-		start = sort.Search(len(items), func(i int) bool { return items[i].compare(name, upstream) > 0 })
 	}
 	out := append(append([]byte{'"'}, k.Member()...), `":[`...)
 	n, last := 0, (*Item)(nil)
@@ -270,8 +277,7 @@ func (s *Snapshot) Page(k Kind, v View, cursor string, sees func(*Item) bool) ([
 		}
 		shown := it.As(v)
 		if n > 0 && (n >= pageItems || len(out)+len(shown) > pageBytes) {
-			next := base64.RawURLEncoding.EncodeToString(append([]byte{'a' + byte(k)}, last.Upstream+" "+last.Exposed...))
-			return append(append(append(out, `],"nextCursor":"`...), next...), '"'), nil
+			return endPage(out, 'a'+byte(k), last.Upstream+" "+last.Exposed), nil
 		}
 		if n > 0 {
 			out = append(out, ',')
@@ -279,11 +285,22 @@ func (s *Snapshot) Page(k Kind, v View, cursor string, sees func(*Item) bool) ([
 		out = append(out, shown...)
 		n, last = n+1, it
 	}
-	for _, def := range v.More {
+	size := 0
+	for i, x := range more {
+		if size += len(x.Def); i > 0 && (i >= moreItems || size > moreBytes) {
+			return endPage(out, 'A'+byte(k), more[i-1].Name), nil
+		}
 		if n++; n > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, def...)
+		out = append(out, x.Def...)
 	}
 	return append(out, ']'), nil
+}
+
+// endPage ends a page after which there are more: what kind of thing is said, and the
+// last of the page.
+func endPage(page []byte, kind byte, last string) []byte {
+	next := base64.RawURLEncoding.EncodeToString(append([]byte{kind}, last...))
+	return append(append(append(page, `],"nextCursor":"`...), next...), '"')
 }

@@ -253,6 +253,8 @@ func (c *callCmd) show(s std, raw []byte) error {
 		}
 	} else if err := s.text(r.text()); err != nil {
 		return err
+	} else if age := wire.Get(r.Meta[call.MetaCached], "ageMs"); age != nil {
+		s.note("this is a cached result, %s ms old; --fresh asks the server", age)
 	}
 	if r.IsError {
 		return failed(exitToolSaidNo, "", "call %s: the tool reports an error", c.Name)

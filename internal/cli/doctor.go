@@ -100,6 +100,7 @@ func (c *doctorCmd) Run(ctx context.Context, s std) error {
 		return fmt.Errorf("examine the servers: list all tools: %w", err)
 	}
 	about := hub.examineHub(ctx)
+	c.examineConfig(about)
 	for _, d := range all {
 		for _, t := range d.offered {
 			d.tool(t, merged, about.hub.off[d.Name])

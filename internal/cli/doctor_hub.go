@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/modules"
 )
 
@@ -70,6 +73,25 @@ func (c *client) examineHub(ctx context.Context) *diagnosis {
 		}
 	}
 	return d
+}
+
+// examineConfig looks at the config at hand, with which the hub could not be
+// started again.
+func (c *doctorCmd) examineConfig(d *diagnosis) {
+	if c.Hub != "" {
+		return // it has another
+	}
+	_, _, err := c.load(nil)
+	var wrong config.Problems
+	if !errors.As(err, &wrong) {
+		return
+	}
+	text := wrong[0].String()
+	if n := len(wrong) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	d.find(isError, "Run stoa config check to see all that is wrong.", "the config is wrong, so that the hub goes on with the one before and could not be started again: %s", text)
+	d.hub.Findings = d.Findings
 }
 
 func (r *hubReport) summary() string {

@@ -30,6 +30,10 @@ func (c *stopCmd) Run(ctx context.Context, s std) error {
 		return err
 	}
 	if answers == nil {
+		if _, _, wrong := c.load(nil); wrong != nil {
+			s.note("no hub runs on %s, the data folder by what can be read of the config; name another with --data", data)
+			return wrong
+		}
 		_, err := fmt.Fprintf(s.out, "no hub runs on %s\n", data)
 		return err
 	}

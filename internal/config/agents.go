@@ -73,7 +73,10 @@ func agentsField() field[Config] {
 			}
 			for _, m := range n.members {
 				if m.value.kind != null {
+					before := len(d.problems)
+					d.doubled(m.value.ptr)
 					d.agent(m, path, c)
+					d.containAgent(before, m.name, c)
 				}
 			}
 		},

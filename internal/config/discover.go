@@ -25,9 +25,10 @@ type Options struct {
 	Data     string                      // --data; wins over everything
 	TLSCert  string                      // --tls-cert; wins over everything
 	TLSKey   string                      // --tls-key; wins over everything
-	// Tolerant leaves what is wrong with one server in that server, as
+	// Tolerant leaves what is wrong with one server or agent in that one, as
 	// Server.Wrong: it is no problem of the others. One whose name it cannot
-	// have gets another.
+	// have gets another. An agent with something wrong is a server that cannot be
+	// used, so that everybody sees it and why.
 	Tolerant bool
 }
 
@@ -79,6 +80,8 @@ type loader struct {
 	Options
 	report
 	env environ // grows by the .env beside each file
+	// wrongAgents are what was found wrong with agents by looking at the whole.
+	wrongAgents map[string]Problems
 }
 
 // path makes a name of the command line relative to Dir.
@@ -109,6 +112,8 @@ func (l *loader) files(c *Config) {
 		d := decoder{report: &l.report, src: src, trace: c.trace, tolerant: l.Tolerant}
 		if n := parse(src, data, &l.report); n != nil {
 			d.decode(n, c)
+		} else {
+			d.salvageData(data, c)
 		}
 		d.doubled("") // those of no server
 	}
@@ -197,33 +202,11 @@ func (l *loader) settle(c *Config) {
 		if p.src != nil {
 			bad = Problem{p.src.name, p.at.line, p.at.column, p.ptr, problem, hint, p.src.rank}
 		}
-		l.report.problem(bad)
+		if !l.Tolerant || !l.containWhole(c, path, bad) {
+			l.report.problem(bad)
+		}
 	})
 	l.nameMisnamed(c)
-}
-
-// nameMisnamed gives servers that cannot have their own name one under which
-// people see what is wrong. Only now is it known which are free.
-func (l *loader) nameMisnamed(c *Config) {
-	for _, s := range l.misnamed {
-		s.Name = freeName(c, s.Name)
-		c.Servers = append(c.Servers, s)
-	}
-	slices.SortFunc(c.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// freeName is a name like the one that is taken or reserved.
-func freeName(c *Config, taken string) string {
-	base := cmp.Or(taken, "server")
-	if Reserved(base) {
-		base += "-server"
-	}
-	name := base
-	for i := 2; Reserved(name) || c.Server(name) != nil || c.Agent(name) != nil; i++ {
-		end := "-" + strconv.Itoa(i)
-		name = strings.TrimRight(base[:min(len(base), maxName-len(end))], "-") + end
-	}
-	return name
 }
 
 func known(t *trace, path string) bool {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,6 +46,9 @@ func TestEnvExample(t *testing.T) {
 		}
 	}
 	want := strings.Fields("MCP_JSON_PATH PORT STOA_DATA STOA_TOKEN AIUR_SERVER_HOST AIUR_SERVER_PORT AIUR_MODULES DEFAULT_TOOL_TIMEOUT_MS AILUMINA_WS_URL AILUMINA_WS_TIMEOUT AGENT_PORT AGENT_CONCURRENCY AGENT_TOKEN ROUTER_HOST ROUTER_PORT")
+	for _, m := range regexp.MustCompile(`"(AILUMINA_WS_[A-Z_]+)"`).FindAllStringSubmatch(source, -1) {
+		want = append(want, m[1])
+	}
 	for _, v := range variables() {
 		want = append(want, v.name)
 	}

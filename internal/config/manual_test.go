@@ -142,7 +142,7 @@ A file may have 4 MiB, 100 levels and 1000 servers; YAML may have 100000 words a
 Where the tables say so, ` + "`${NAME}`" + ` in a string is replaced by the variable and ` + "`${NAME:-default}`" + ` by the default where the variable is unset or empty;
 ` + "`$$`" + ` is a dollar sign. Nothing else is interpreted: there is no shell. A variable that is not set is a problem (of a disabled server, a note).
 
-What is wrong with one server keeps no hub from running: the server is shown as misconfigured, with the reason, and the others work. ` + "`stoa config check`" + ` names it nevertheless. A change of the files that would make a server
+What is wrong with one server or agent keeps no hub from running: it is listed among the servers as misconfigured, with the reason, and the others work. One without a name of its own gets another, such as entry-2. ` + "`stoa config check`" + ` names it nevertheless. A change of the files that would make a server
 unusable that works now is refused whole.
 
 ` + "`${env:NAME}`, `${workspaceFolder}`, `${workspaceFolderBasename}` and `${userHome}`" + ` of editors are understood; ` + "`${input:…}`" + ` is a problem, since nobody can be asked.

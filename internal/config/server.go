@@ -89,6 +89,7 @@ func (d *decoder) servers(n *node, c *Config, ids bool) {
 	switch n.kind {
 	case object:
 		for _, m := range n.members {
+			before := len(d.problems)
 			title, one := m.name, m.value
 			if one.kind == null { // nothing was written below the name, and somebody waits for the server
 				empty := *one
@@ -97,26 +98,37 @@ func (d *decoder) servers(n *node, c *Config, ids bool) {
 			if id := m.value.get("id"); ids && id != nil {
 				title, one = d.byID(m, id)
 			}
-			d.server(title, one, m.value, c)
+			d.server(title, one, m.value, before, c)
 		}
 	case list:
-		for _, item := range n.items {
-			if !d.want(item, object, "") {
-				continue
-			}
-			name := item.get("id")
-			if name == nil {
-				name = item.get("name")
-			}
-			if name == nil || name.kind != text {
-				d.problem(item.at, item.ptr, `give it an "id"`, "a server in a list needs a name")
-				continue
-			}
-			d.server(name.text, item.without("id", "name"), name, c)
+		for i, item := range n.items {
+			d.listed(i, item, c)
 		}
 	default:
 		d.want(n, object, "write the servers by name")
 	}
+}
+
+// listed reads a server of a list.
+func (d *decoder) listed(i int, item *node, c *Config) {
+	before := len(d.problems)
+	name := item.get("id")
+	if name == nil {
+		name = item.get("name")
+	}
+	switch {
+	case !d.want(item, object, ""):
+	case name == nil || name.kind != text:
+		d.problem(item.at, item.ptr, `give it an "id"`, "a server in a list needs a name")
+	default:
+		d.server(name.text, item.without("id", "name"), name, before, c)
+		return
+	}
+	d.doubled(item.ptr)
+	s := DefaultServer()
+	s.Title = fmt.Sprintf("entry %d", i+1)
+	s.Name, s.Enabled = Slug(s.Title), item.kind != object || !isDisabled(item)
+	d.contain(before, &s, false, c)
 }
 
 // byID returns the name of a server that has an id, and the rest of it.
@@ -139,26 +151,12 @@ func (n *node) without(names ...string) *node {
 	return &rest
 }
 
-// server reads one server; named is the node whose place its name has.
-func (d *decoder) server(title string, n, named *node, c *Config) {
-	before := len(d.problems)
+// server reads one server; named is the node whose place its name has, and before
+// how many problems there were that are not the server's.
+func (d *decoder) server(title string, n, named *node, before int, c *Config) {
 	d.doubled(n.ptr)
 	s, usable := d.readServer(title, n, named, c)
-	if found := d.problems[before:]; d.tolerant && len(found) > 0 {
-		if s.Enabled {
-			s.Wrong = slices.Clone(found)
-		}
-		switch {
-		case usable:
-		case s.Enabled && len(c.Servers)+len(d.misnamed) < maxServers:
-			d.misnamed = append(d.misnamed, s)
-		default:
-			for _, p := range found {
-				d.notes = append(d.notes, Note{p.File, p.Line, p.Column, p.Pointer, "the server is left out: " + p.Text, p.Hint})
-			}
-		}
-		d.problems = d.problems[:before]
-	}
+	d.contain(before, &s, usable, c)
 	if usable {
 		c.Servers = append(c.Servers, s)
 	}

@@ -133,11 +133,12 @@ func Of(result []byte) Envelope {
 	return e.kept(meta)
 }
 
-// What the hub adds to the _meta of a result that it was asked to keep.
+// What the hub adds to the _meta of a result: what became of the wish to keep it.
 const (
 	metaCard      = "stoa/card"
 	metaSaved     = "stoa/saved"
 	metaSaveError = "stoa/saveError"
+	metaCached    = "stoa/cached" // it is that of a call before
 )
 
 // kept adds to the message what became of the wish to keep the result.
@@ -149,11 +150,19 @@ func (e Envelope) kept(meta []byte) Envelope {
 		why, _ := wire.String(wire.Get(object, "message"))
 		text = "The result could not be kept: " + why
 	}
+	e.say(text)
+	if age := wire.Get(wire.Get(meta, metaCached), "ageMs"); age != nil {
+		e.say("This is a cached result, " + string(age) + " ms old.")
+	}
+	return e
+}
+
+// say adds a sentence to the message.
+func (e *Envelope) say(text string) {
 	if e.Message != "" && text != "" {
-		e.Message += ". "
+		e.Message = strings.TrimSuffix(e.Message, ".") + ". "
 	}
 	e.Message += text
-	return e
 }
 
 func keptAs(card []byte) string {

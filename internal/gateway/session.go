@@ -72,7 +72,7 @@ func (g *Gateway) Differ(may func(*mcp.Listener) bool) {
 }
 
 // values are the definitions of a Session's values as resources.
-func values(s *session.Session) [][]byte {
+func values(s *session.Session) []catalog.Extra {
 	if s == nil {
 		return nil
 	}
@@ -80,14 +80,14 @@ func values(s *session.Session) [][]byte {
 	if err != nil {
 		return nil
 	}
-	var out [][]byte
+	var out []catalog.Extra
 	for _, v := range all {
 		def := map[string]any{"uri": modules.ValueURI(v.Name), "name": v.Name, "size": v.Size, "description": v.Summary, "mimeType": modules.MIME(v.Type)}
 		if v.Description != "" {
 			def["description"] = v.Description + " (" + v.Summary + ")"
 		}
 		if b, err := json.Marshal(def); err == nil {
-			out = append(out, b)
+			out = append(out, catalog.Extra{Name: v.Name, Def: b})
 		}
 	}
 	return out

@@ -42,6 +42,7 @@ func (h *Hub) build(cfg *config.Config) built {
 	}
 	add := func(m *modules.Module) {
 		m.LogTo(h.logger("modules"))
+		m.Bound(cfg.Limits.MessageBytes)
 		b.modules[m.Name()] = m
 	}
 	if cfg.Modules.Context.Enabled {
@@ -65,8 +66,8 @@ func (h *Hub) build(cfg *config.Config) built {
 		if h.data != nil {
 			private = append(private, h.data.path)
 		}
-		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, MaxBytes: int64(cfg.Limits.ArgumentBytes), Exclude: private,
-			ExcludeNames: config.PrivateNames(), Programs: func() []string { return h.config().Programs() }})
+		m, err := modules.File(modules.FileOptions{Roots: f.Roots, ReadOnly: f.ReadOnly, MaxBytes: int64(cfg.Limits.ArgumentBytes), MessageBytes: cfg.Limits.MessageBytes,
+			Exclude: private, ExcludeNames: config.PrivateNames(), Programs: func() []string { return h.config().Programs() }})
 		if err != nil {
 			fail("file", fault.Of(err).Text(), fault.Of(err).Advice())
 		} else {
@@ -74,7 +75,7 @@ func (h *Hub) build(cfg *config.Config) built {
 		}
 	}
 	if len(b.modules) > 0 {
-		add(modules.Control(h.state.sessions, h.switchable, func(ctx context.Context, req *mcp.Request) (mcp.Response, error) { return h.gateway.Handle(ctx, req) }))
+		add(modules.Control(h.state.sessions, h.switchable, func(ctx context.Context, req *mcp.Request) (mcp.Response, error) { return h.gateway.Handle(ctx, req) }, cfg.Limits.MessageBytes))
 	}
 	return b
 }

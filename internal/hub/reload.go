@@ -147,7 +147,7 @@ func (h *Hub) planServers(p *changes, old, cfg *config.Config) error {
 		before := enabled(old, o.Name)
 		switch {
 		case before != nil && reflect.DeepEqual(before, enabled(cfg, o.Name)): // follows secrets to their values
-		case before != nil && len(before.Wrong) == 0 && o.Unusable != nil:
+		case (before != nil && len(before.Wrong) == 0 || old.Agent(o.Name) != nil) && o.Unusable != nil:
 			return enabled(cfg, o.Name).Wrong // one that works is not given up for one that cannot
 		case before != nil:
 			p.replace = append(p.replace, o)

@@ -44,7 +44,11 @@ func upperFirst(s string) string {
 	if s == "" {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+	s = strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".")
+	if strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
 }
 
 func upstreamOptions(cfg *config.Config, s *config.Server, environ []string, log *slog.Logger) upstream.Options {

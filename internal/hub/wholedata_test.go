@@ -44,8 +44,8 @@ func TestPlanDataIsWhole(t *testing.T) {
 		}
 	}
 
-	// plan_status shows parts, and says so.
-	status := c.Tool("plan_status", `{"sessionId":"current","includeResults":true}`)
+	// plan_status shows parts, and says so, where no card keeps all of it.
+	status := h.Client(t, hubtest.ClientOptions{Header: in("whole")}).Tool("plan_status", `{"sessionId":"current","includeResults":true}`)
 	shown := string(status.Raw)
 	if len(shown) > 100<<10 || !strings.Contains(shown, "whole: true") || !strings.Contains(shown, `bytes`) {
 		t.Errorf("plan_status: %d bytes, %.600s", len(shown), shown)

@@ -37,9 +37,14 @@ type Asked struct {
 
 	// What follows is said within the process and never read from the wire.
 
-	Key  string // goes along to the upstream, the same each time the call is tried; empty for none
-	Kept bool   // the result is to be kept under a name: the answer has to be whole
-	Turn string // the turn of a conversation that made it; empty for none
+	Key string // goes along to the upstream, the same each time the call is tried; empty for none
+	// Kept says that the result is kept under a name, or is a program's to go on
+	// with: nothing may be left out to make the answer short.
+	Kept bool
+	// CardAbove is how long an answer may be before a card takes its place and it is
+	// kept: an answer that is longer has to be whole too. 0 means that none is.
+	CardAbove int
+	Turn      string // the turn of a conversation that made it; empty for none
 	// Correlation is what all lines of the log have in common that come of the
 	// same message of a person; empty for none.
 	Correlation string

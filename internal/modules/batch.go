@@ -24,12 +24,12 @@ const (
 	maxBatch      = 100
 	batchParallel = 8
 	maxParallel   = 32
-	batchBytes    = 3 << 20 // of all results: told as text and as data they still fit into a message
 )
 
 // batch returns the tool. run makes one call as if its client had made it
 // itself, so that each is checked, queued and counted.
-func batch(run func(context.Context, *mcp.Request) (mcp.Response, error)) Tool {
+// A result has at most that many bytes.
+func batch(run func(context.Context, *mcp.Request) (mcp.Response, error), messageBytes int) Tool {
 	return Tool{
 		Name: BatchName, Title: "Call several tools", Destructive: true, // whatever it calls may be
 		Description: "Run several independent tool calls at once. The results come in the order of the calls; one that fails does not stop the others.",
@@ -40,7 +40,7 @@ func batch(run func(context.Context, *mcp.Request) (mcp.Response, error)) Tool {
 				"saveAs":{"type":"string","description":"Keep the result as @name."}}}},
 			"parallel":{"type":"integer","minimum":1,"maximum":%d}}}`, maxBatch, maxParallel),
 		Run: func(ctx context.Context, req *mcp.Request, args json.RawMessage) (any, error) {
-			return runBatch(ctx, req, args, run)
+			return runBatch(ctx, req, args, run, messageBytes/3) // told as text and as data they still fit
 		},
 	}
 }
@@ -51,7 +51,7 @@ type batchCall struct {
 	raw    []byte // its arguments, as they were written
 }
 
-func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run func(context.Context, *mcp.Request) (mcp.Response, error)) (any, error) {
+func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run func(context.Context, *mcp.Request) (mcp.Response, error), most int) (any, error) {
 	a, err := decode[struct{ Parallel int }](args)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run f
 	if bad > 0 {
 		text += fmt.Sprintf(", of which %d failed", bad)
 	}
-	if left := fitBatch(results); left > 0 {
+	if left := fitBatch(results, most); left > 0 {
 		text += "; of " + count(left, "result", "results") + " the data was too long for one answer, and is left out"
 	}
 	return Answer{Data: map[string]any{"results": results, "failed": bad}, Message: text}, nil
@@ -113,15 +113,15 @@ func runBatch(ctx context.Context, req *mcp.Request, args json.RawMessage, run f
 
 // fitBatch takes the data out of results that one answer has no room for: it
 // would be refused as a whole. left is of how many.
-func fitBatch(results []json.RawMessage) (left int) {
+func fitBatch(results []json.RawMessage, most int) (left int) {
 	size := 0
 	for i, r := range results {
-		if size+len(r) <= batchBytes {
+		if size+len(r) <= most {
 			size += len(r)
 			continue
 		}
 		left++
-		said := fmt.Sprintf("the result of %d bytes is left out: the results of a batch may have %d together; call such tools by themselves, or with saveAs", len(r), batchBytes)
+		said := fmt.Sprintf("the result of %d bytes is left out: the results of a batch may have %d together (a third of limits.messageBytes); call such tools by themselves, or with saveAs", len(r), most)
 		results[i] = wire.Edit(nil, r, wire.Change{Name: "data", Value: []byte("null")}, wire.Change{Name: "message", Value: wire.Quote(said)}, wire.Change{Name: "omitted", Value: []byte("true")})
 	}
 	return left

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 
@@ -177,18 +178,23 @@ func (m contextModule) get(ctx context.Context, req *mcp.Request, raw json.RawMe
 	}
 	switch {
 	case a.Grep != "":
-		return m.grep(part, a)
+		return m.grep(part, a, req.Kept)
 	case a.Offset != nil || a.Limit > 0 || a.Unit != "":
-		return m.page(part, a)
-	case len(part) > wholeBytes && !a.Whole:
-		return m.page(part, a)
+		return m.page(part, a, req.Kept)
+	case len(part) > wholeBytes && !a.Whole && !req.Kept:
+		return m.page(part, a, false)
 	}
 	_, summary := session.Describe(part)
 	return Answer{Data: json.RawMessage(part), Message: fmt.Sprintf("%s%s, version %d: %s", v.Name, session.FormatPath(path), v.Version, summary)}, nil
 }
 
-func (m contextModule) page(part []byte, a contextArgs) (any, error) {
-	p, err := session.PageOf(part, nil, session.Range{Unit: session.Unit(a.Unit), Offset: a.offset(), Limit: a.Limit})
+// page is the part that is asked for. Where it is kept it is all that was asked for.
+func (m contextModule) page(part []byte, a contextArgs, whole bool) (any, error) {
+	r := session.Range{Unit: session.Unit(a.Unit), Offset: a.offset(), Limit: a.Limit}
+	if whole {
+		r.Bytes = math.MaxInt
+	}
+	p, err := session.PageOf(part, nil, r)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +210,12 @@ func (m contextModule) page(part []byte, a contextArgs) (any, error) {
 	return Answer{Data: data, Message: text}, nil
 }
 
-func (m contextModule) grep(part []byte, a contextArgs) (any, error) {
-	found, more, err := session.Grep(part, a.Grep, session.Search{Max: a.Limit})
+func (m contextModule) grep(part []byte, a contextArgs, whole bool) (any, error) {
+	search := session.Search{Max: a.Limit, Whole: whole}
+	if whole && a.Limit == 0 {
+		search.Max = math.MaxInt
+	}
+	found, more, err := session.Grep(part, a.Grep, search)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +226,7 @@ func (m contextModule) grep(part []byte, a contextArgs) (any, error) {
 	return Answer{Data: map[string]any{"matches": found, "more": more}, Message: text}, nil
 }
 
-func (m contextModule) list(_ context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+func (m contextModule) list(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
 	a, s, err := m.must(req, raw)
 	if err != nil {
 		return nil, err
@@ -225,13 +235,14 @@ func (m contextModule) list(_ context.Context, req *mcp.Request, raw json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	offset := a.offset()
-	part, next := paged(values, offset, a.Limit)
-	data := map[string]any{"session": s.Name(), "count": len(values), "values": part}
-	if next > 0 {
-		data["next"] = next
-	}
-	return Answer{Data: data, Message: pageText(len(values), offset, len(part), next, "value", "values")}, nil
+	return inFull(ctx, req, func(_ context.Context, whole bool) (Answer, error) {
+		part, next := paged(values, a.offset(), a.Limit, whole)
+		data := map[string]any{"session": s.Name(), "count": len(values), "values": part}
+		if next > 0 {
+			data["next"] = next
+		}
+		return Answer{Data: data, Message: pageText(len(values), a.offset(), len(part), next, "value", "values")}, nil
+	})
 }
 
 func (m contextModule) remove(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
@@ -245,7 +256,7 @@ func (m contextModule) remove(ctx context.Context, req *mcp.Request, raw json.Ra
 	return Answer{Data: map[string]any{"name": a.Name, "removed": true}, Message: "removed " + a.Name}, nil
 }
 
-func (m contextModule) history(_ context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+func (m contextModule) history(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
 	a, s, err := m.must(req, raw)
 	if err != nil {
 		return nil, err
@@ -254,13 +265,14 @@ func (m contextModule) history(_ context.Context, req *mcp.Request, raw json.Raw
 	if err != nil {
 		return nil, err
 	}
-	offset := a.offset()
-	part, next := paged(versions, offset, a.Limit)
-	data := map[string]any{"name": a.Name, "count": len(versions), "versions": part}
-	if next > 0 {
-		data["next"] = next
-	}
-	return Answer{Data: data, Message: pageText(len(versions), offset, len(part), next, "version", "versions")}, nil
+	return inFull(ctx, req, func(_ context.Context, whole bool) (Answer, error) {
+		part, next := paged(versions, a.offset(), a.Limit, whole)
+		data := map[string]any{"name": a.Name, "count": len(versions), "versions": part}
+		if next > 0 {
+			data["next"] = next
+		}
+		return Answer{Data: data, Message: pageText(len(versions), a.offset(), len(part), next, "version", "versions")}, nil
+	})
 }
 
 // uriPrefix is that of the resources that are values.

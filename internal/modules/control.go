@@ -62,12 +62,12 @@ func (m *Switchable) MayLoad() error {
 // what is offered. list returns what the principal of a client may use, as it
 // is for Sessions that have chosen nothing; run makes a call as if the client
 // had made it itself.
-func Control(r *session.Registry, list func(*mcp.Client) []Switchable, run func(context.Context, *mcp.Request) (mcp.Response, error)) *Module {
+func Control(r *session.Registry, list func(*mcp.Client) []Switchable, run func(context.Context, *mcp.Request) (mcp.Response, error), messageBytes int) *Module {
 	m := control{r, list}
 	const sessionArg = `"session":{"type":"string","description":"Left out: the connection's."}`
 	const schema = `{"type":"object","required":["module"],"additionalProperties":false,"properties":{"module":{"type":"string"},` + sessionArg + `}}`
 	return New(ControlName, "", nil,
-		batch(run),
+		batch(run, messageBytes),
 		finder(run),
 		Tool{Name: "module_list", Title: "List modules", Run: m.show, ReadOnly: true,
 			Description: "List the modules and servers, whose tools module_load and module_unload switch for this session.",

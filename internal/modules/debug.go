@@ -61,7 +61,7 @@ var logsTool = Tool{
 // Debug returns the module that looks into the hub.
 func Debug(opts DebugOptions) *Module {
 	t := logsTool
-	t.Run = func(_ context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+	t.Run = func(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
 		args, err := decode[logsArgs](raw)
 		if err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func Debug(opts DebugOptions) *Module {
 		if req.Client.Actor.Has(auth.RightLogs) {
 			whose = ""
 		}
-		return opts.read(args, whose)
+		return inFull(ctx, req, func(_ context.Context, whole bool) (Answer, error) { return opts.read(args, whose, whole) })
 	}
 	tools := []Tool{t}
 	if opts.StartWeb != nil {
@@ -129,12 +129,12 @@ type logRecords struct {
 	Count int               `json:"count"`
 }
 
-func (o DebugOptions) read(a logsArgs, whose string) (any, error) {
+func (o DebugOptions) read(a logsArgs, whose string, whole bool) (Answer, error) {
 	q := obs.Query{Search: a.Search, Principal: whose, Limit: orElse(a.Limit, logsDefault)}
 	if a.Level != "" {
 		level, err := obs.ParseLevel(a.Level)
 		if err != nil {
-			return nil, err
+			return Answer{}, err
 		}
 		q.Level = level
 	}
@@ -142,8 +142,8 @@ func (o DebugOptions) read(a logsArgs, whose string) (any, error) {
 	out := logRecords{Logs: []json.RawMessage{}}
 	size := 0
 	for i := range records {
-		line := LogRecord(&records[i])
-		if size += len(line); size > logsBytes && i > 0 {
+		line := logRecord(&records[i], whole)
+		if size += len(line); !whole && size > logsBytes && i > 0 {
 			break
 		}
 		out.Logs = append(out.Logs, line)
@@ -153,6 +153,8 @@ func (o DebugOptions) read(a logsArgs, whose string) (any, error) {
 	answer := Answer{Data: out}
 	if out.Count < len(records) {
 		answer.Message = fmt.Sprintf("Only the newest %d of %d records fit into one answer.", out.Count, len(records))
+	} else if a.Limit == 0 && out.Count == logsDefault {
+		answer.Message = fmt.Sprintf("These are the newest %d records; say with limit how many.", out.Count)
 	}
 	if o.Trouble != nil {
 		if err := o.Trouble(); err != nil {
@@ -164,7 +166,15 @@ func (o DebugOptions) read(a logsArgs, whose string) (any, error) {
 
 // LogRecord is a record as it is shown. It keeps the order of the attributes. Of two with one name, which
 // a log may have and an object may not, the first stays.
-func LogRecord(r *obs.Record) json.RawMessage {
+func LogRecord(r *obs.Record) json.RawMessage { return logRecord(r, false) }
+
+func logRecord(r *obs.Record, whole bool) json.RawMessage {
+	clip := func(s string) string {
+		if whole {
+			return s
+		}
+		return clip(s)
+	}
 	b := append([]byte(`{"time":"`), r.Time.UTC().Format(time.RFC3339Nano)...)
 	b = append(append(b, `","level":"`...), obs.LevelName(r.Level)...)
 	b = wire.AppendString(append(b, `","message":`...), clip(r.Msg))
@@ -179,7 +189,7 @@ func LogRecord(r *obs.Record) json.RawMessage {
 		}
 		seen[a.Key] = true
 		b = append(wire.AppendString(b, a.Key), ':')
-		if len(a.Value) > logsValue {
+		if !whole && len(a.Value) > logsValue {
 			b = wire.AppendString(b, clip(a.Text()))
 		} else {
 			b = append(b, a.Value...)

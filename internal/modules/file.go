@@ -21,12 +21,11 @@ const FileName = "file"
 
 // Bounds of the file module that are not options.
 const (
-	maxReadBytes = 512 << 10 // of one answer: escaped twice it still fits into a message
-	maxDepth     = 100       // folders below the one that is asked for
-	maxVisited   = 200_000   // entries looked at for one answer
-	maxPath      = 4096      // bytes of a path
-	maxListed    = 512 << 10 // bytes of all paths of one list
-	maxLinks     = 40        // symbolic links on the way to one file
+	maxDepth   = 100       // folders below the one that is asked for
+	maxVisited = 200_000   // entries looked at for one answer
+	maxPath    = 4096      // bytes of a path
+	maxListed  = 512 << 10 // bytes of all paths of one list
+	maxLinks   = 40        // symbolic links on the way to one file
 )
 
 // FileOptions says which files the tools may use, and how much of them.
@@ -52,9 +51,9 @@ type FileOptions struct {
 	// MaxBytes is the size of the largest file that is written, edited,
 	// searched or hashed; 0 means 8 MiB. Larger ones can be read in parts.
 	MaxBytes int64
-	// MaxRead is how many bytes of a file one answer may carry; 0 means
-	// 256 KiB, and more than 512 KiB is taken as that.
-	MaxRead int
+	// MessageBytes bounds one answer: what is kept, or asked for by its length, is
+	// read up to that. 0 means 10 MiB.
+	MessageBytes int
 	// Timeout bounds the time of one call; 0 means 20 s, less than the hub
 	// waits, so that what was found by then is told.
 	Timeout time.Duration
@@ -85,10 +84,9 @@ func File(opts FileOptions) (*Module, error) {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = 8 << 20
 	}
-	if opts.MaxRead <= 0 {
-		opts.MaxRead = 256 << 10
+	if opts.MessageBytes <= 0 {
+		opts.MessageBytes = 10 << 20
 	}
-	opts.MaxRead = min(opts.MaxRead, maxReadBytes)
 	if opts.Timeout <= 0 {
 		opts.Timeout = 20 * time.Second
 	}
@@ -115,6 +113,7 @@ func File(opts FileOptions) (*Module, error) {
 	}
 	m := New(FileName, f.instructions(), nil, f.tools()...)
 	m.close = f.close
+	m.Bound(opts.MessageBytes)
 	return m, nil
 }
 
@@ -184,11 +183,41 @@ func tool[T any](f *files, t Tool, run func(ctx context.Context, args T) (any, e
 	return t
 }
 
+// reading makes a Tool of a function that leaves out what is not worth showing,
+// unless it is told that the answer has to be whole.
+func reading[T any](f *files, t Tool, run func(ctx context.Context, args T, whole bool) (Answer, error)) Tool {
+	t.Run = func(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
+		args, err := decode[T](raw)
+		if err != nil {
+			return nil, err
+		}
+		return inFull(ctx, req, func(ctx context.Context, whole bool) (Answer, error) {
+			ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
+			defer cancel()
+			return run(ctx, args, whole)
+		})
+	}
+	return t
+}
+
+// shownBytes is how much of a file is shown to who has not said how much.
+const shownBytes = 256 << 10
+
+// page is how many bytes of something an answer has that is only shown.
+func (f *files) page(bytes int) int { return min(bytes, f.opts.MessageBytes/16) } // escaped twice it still fits
+
+// partly refuses to keep a result that is not all there is.
+func partly(tool, why string) error {
+	e := fault.New(fault.Limit, tool, "the result cannot be kept whole: %s", why)
+	e.Hint = "Look in a smaller folder, name files by glob, or ask for a page with limit."
+	return e
+}
+
 func (f *files) tools() []Tool {
 	reading := []Tool{
-		tool(f, listTool, f.list),
-		tool(f, readTool, f.read),
-		tool(f, searchTool, f.search),
+		reading(f, listTool, f.list),
+		reading(f, readTool, f.read),
+		reading(f, searchTool, f.search),
 		tool(f, infoTool, f.info),
 	}
 	if f.opts.ReadOnly {

@@ -20,9 +20,9 @@ type op struct {
 	line []byte
 }
 
-// unifiedDiff shows how a text was changed, at most diffBytes of it. It is
+// unifiedDiff shows how a text was changed: all of it, or at most diffBytes. It is
 // empty if nothing was.
-func unifiedDiff(name string, before, after []byte) string {
+func unifiedDiff(name string, before, after []byte, whole bool) string {
 	if bytes.Equal(before, after) {
 		return ""
 	}
@@ -41,7 +41,7 @@ func unifiedDiff(name string, before, after []byte) string {
 		var hunk strings.Builder
 		olds, news := 0, 0
 		for _, o := range ops[start:end] {
-			writeOp(&hunk, o)
+			writeOp(&hunk, o, whole)
 			if o.kind != '+' {
 				olds++
 			}
@@ -50,7 +50,7 @@ func unifiedDiff(name string, before, after []byte) string {
 			}
 		}
 		fmt.Fprintf(&b, "@@ -%s +%s @@\n", span(oldLine, olds), span(newLine, news))
-		if b.Len()+hunk.Len() > diffBytes {
+		if !whole && b.Len()+hunk.Len() > diffBytes {
 			b.WriteString(strings.ToValidUTF8(hunk.String()[:max(0, diffBytes-b.Len())], ""))
 			b.WriteString("\n… the diff is longer than is shown\n")
 			return b.String()
@@ -83,10 +83,10 @@ func hunkEnd(ops []op, i int) int {
 	return min(len(ops), last+1+diffContext)
 }
 
-func writeOp(b *strings.Builder, o op) {
+func writeOp(b *strings.Builder, o op, whole bool) {
 	line, ended := bytes.CutSuffix(o.line, []byte("\n"))
 	b.WriteByte(o.kind)
-	if len(line) > diffLine {
+	if !whole && len(line) > diffLine {
 		line = append(bytes.ToValidUTF8(line[:diffLine], nil), "…"...)
 	}
 	b.Write(line)

@@ -79,14 +79,17 @@ func (f *files) edit(ctx context.Context, a editArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := edited{Path: p.short, Size: len(now), Hash: hashOf(now), Replacements: count, DryRun: a.DryRun, Diff: unifiedDiff(p.short, old, now)}
-	if a.DryRun || bytes.Equal(old, now) {
-		return out, nil
+	out := edited{Path: p.short, Size: len(now), Hash: hashOf(now), Replacements: count, DryRun: a.DryRun, Diff: unifiedDiff(p.short, old, now, false)}
+	if !a.DryRun && !bytes.Equal(old, now) {
+		if err := f.replace(ctx, p, change{same: true, info: info}, bytesOf(now)); err != nil {
+			return nil, f.fail("edit", p, err)
+		}
 	}
-	if err := f.replace(ctx, p, change{same: true, info: info}, bytesOf(now)); err != nil {
-		return nil, f.fail("edit", p, err)
+	whole := func(context.Context) (any, error) {
+		out.Diff = unifiedDiff(p.short, old, now, true)
+		return Answer{Data: out}, nil
 	}
-	return out, nil
+	return Answer{Data: out, Whole: whole}, nil
 }
 
 // apply makes the edits on a copy, and counts the replacements.

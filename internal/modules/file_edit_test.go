@@ -132,13 +132,13 @@ func TestDiffForms(t *testing.T) {
 		"two hunks": {"x\n" + long + "y\n", "X\n" + long + "Y\n", "--- f\n+++ f\n@@ -1,4 +1,4 @@\n-x\n+X\n same\n same\n same\n@@ -9,4 +9,4 @@\n same\n same\n same\n-y\n+Y\n"},
 		"newline":   {"a", "a\n", "--- f\n+++ f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"},
 	} {
-		if diff := cmp.Diff(tc.want, unifiedDiff("f", []byte(tc.before), []byte(tc.after))); diff != "" {
+		if diff := cmp.Diff(tc.want, unifiedDiff("f", []byte(tc.before), []byte(tc.after), false)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 	// What differs everywhere is shown as one block, and no more than fits.
 	a, b := strings.Repeat("a\n", 30_000), strings.Repeat("b\n", 30_000)
-	if d := unifiedDiff("f", []byte(a), []byte(b)); len(d) > diffBytes+100 || !strings.Contains(d, "@@ -1,30000 +1,30000 @@") || !strings.Contains(d, "longer than is shown") {
+	if d := unifiedDiff("f", []byte(a), []byte(b), false); len(d) > diffBytes+100 || !strings.Contains(d, "@@ -1,30000 +1,30000 @@") || !strings.Contains(d, "longer than is shown") {
 		t.Errorf("%d bytes: %.80s", len(d), d)
 	}
 }

@@ -3,8 +3,10 @@ package modules
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -74,23 +76,26 @@ type listing struct {
 	Unreadable int     `json:"unreadable,omitempty"`
 }
 
-func (f *files) list(ctx context.Context, a listArgs) (any, error) {
+func (f *files) list(ctx context.Context, a listArgs, whole bool) (Answer, error) {
 	g, err := newGlob(a.Glob)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	if r, _, err := f.locate(a.Path); err == nil && r == nil {
-		return f.listRoots(), nil
+		return Answer{Data: f.listRoots()}, nil
 	}
 	p, err := f.find(a.Path, true)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	w := walk{p: p, depth: 1}
 	if a.Recursive {
 		w.depth = orElse(a.Depth, maxDepth)
 	}
-	limit := orElse(a.Limit, listEntries)
+	limit, room := orElse(a.Limit, listEntries), maxListed
+	if whole {
+		limit, room = orElse(a.Limit, math.MaxInt), f.opts.MessageBytes
+	}
 	out := listing{Entries: []entry{}}
 	size, skip := 0, a.Offset
 	err = w.run(ctx, func(p place, below string, info fs.FileInfo) error {
@@ -103,9 +108,9 @@ func (f *files) list(ctx context.Context, a listArgs) (any, error) {
 		}
 		if len(out.Entries) == limit {
 			out.Next = a.Offset + limit
-			return stop("there are more than limit")
+			return overLimit
 		}
-		if size += len(p.short); size > maxListed {
+		if size += len(p.short); size > room {
 			out.Next = a.Offset + len(out.Entries)
 			return stop("the paths are too long to list them all")
 		}
@@ -113,10 +118,25 @@ func (f *files) list(ctx context.Context, a listArgs) (any, error) {
 		return nil
 	})
 	if out.Truncated, err = f.ended(ctx, err); err != nil {
-		return nil, f.fail("list", p, err)
+		return Answer{}, f.fail("list", p, err)
+	}
+	if whole && out.Truncated != "" && out.Truncated != string(overLimit) {
+		return Answer{}, partly("file_list", out.Truncated)
 	}
 	out.Unreadable = w.unreadable
-	return out, nil
+	return Answer{Data: out, Message: out.rest(a.Offset)}, nil
+}
+
+// rest says that a list is a part of what there is, and how to get the rest; "" if
+// it is all.
+func (l *listing) rest(offset int) string {
+	switch {
+	case l.Next > 0:
+		return fmt.Sprintf("This is a part of the list: %d entries after the first %d. Go on with offset %d, and say with limit how many.", len(l.Entries), offset, l.Next)
+	case l.Truncated != "":
+		return "This is a part of the list: " + l.Truncated + ". Look in a smaller folder, or name files by glob."
+	}
+	return ""
 }
 
 func (f *files) listRoots() listing {
@@ -143,6 +163,9 @@ func orElse(n, other int) int {
 
 // stop ends a walk before its end and says why.
 type stop string
+
+// overLimit ends what has as many entries as the caller asked for.
+const overLimit = stop("there are more than limit")
 
 func (s stop) Error() string { return string(s) }
 

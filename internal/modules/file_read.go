@@ -53,46 +53,55 @@ type part struct {
 	NextLine   int64 `json:"nextLine,omitempty"`
 }
 
-func (f *files) read(ctx context.Context, a readArgs) (any, error) {
+func (f *files) read(ctx context.Context, a readArgs, whole bool) (Answer, error) {
 	byLine := a.Line > 0 || a.Lines > 0
 	if byLine && (a.Offset != nil || a.Length > 0) {
 		e := fault.New(fault.InvalidArguments, "file_read", "a part is named by bytes or by lines, not by both")
 		e.Hint = "Give offset and length, or line and lines."
-		return nil, e
+		return Answer{}, e
 	}
 	p, err := f.find(a.Path, true)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	file, info, err := openRegular(p)
 	if err != nil {
-		return nil, f.fail("read", p, err)
+		return Answer{}, f.fail("read", p, err)
 	}
 	defer file.Close()
 	out := part{Path: p.short, Size: info.Size()}
+	most := f.page(shownBytes)
+	if whole || a.Length > 0 || a.Lines > 0 {
+		most = f.opts.MessageBytes // of this many there is no room for anything else, and the call fails
+	}
 	src, err := f.source(ctx, file, &out)
 	var b []byte
 	switch {
 	case err != nil:
 	case byLine:
-		b, err = f.readLines(ctx, src, a, &out)
+		b, err = f.readLines(ctx, src, a, most, &out)
 	default:
-		b, err = f.readBytes(ctx, src, a, &out)
+		b, err = f.readBytes(ctx, src, a, most, &out)
 	}
 	if err == nil {
 		err = f.encode(b, a, &out)
 	}
 	if err != nil {
-		return nil, f.fail("read", p, err)
+		return Answer{}, f.fail("read", p, err)
 	}
-	answer := Answer{Data: out}
-	if out.More {
-		answer.Message = fmt.Sprintf("There is more: go on with offset %d.", out.NextOffset)
-		if out.NextLine > 0 {
-			answer.Message = fmt.Sprintf("There is more: go on with line %d.", out.NextLine)
-		}
+	return Answer{Data: out, Message: out.rest()}, nil
+}
+
+// rest says which part of a file it is and how to get the rest; "" if it ends
+// with the file.
+func (p *part) rest() string {
+	switch {
+	case !p.More:
+		return ""
+	case p.NextLine > 0:
+		return fmt.Sprintf("This is a part of the file: lines %d to %d. Go on with line %d, and say with lines how many.", p.Line, p.NextLine-1, p.NextLine)
 	}
-	return answer, nil
+	return fmt.Sprintf("This is a part of the file: bytes %d to %d of %d. Go on with offset %d, and say with length how many.", p.Offset, p.NextOffset-1, p.Size, p.NextOffset)
 }
 
 // source is what to read from. A file that is not large is read as a whole and
@@ -115,11 +124,11 @@ func (f *files) source(ctx context.Context, file *os.File, out *part) (io.ReadSe
 
 // readBytes reads one byte more than it may give, to know whether there is
 // more: the size of a file says that of a usual one only.
-func (f *files) readBytes(ctx context.Context, src io.ReadSeeker, a readArgs, out *part) ([]byte, error) {
+func (f *files) readBytes(ctx context.Context, src io.ReadSeeker, a readArgs, room int, out *part) ([]byte, error) {
 	if a.Offset != nil {
 		out.Offset = *a.Offset
 	}
-	most := int64(f.opts.MaxRead)
+	most := int64(room)
 	if a.Length > 0 {
 		most = min(most, a.Length)
 	}
@@ -158,7 +167,7 @@ func wholeRunes(b []byte) []byte {
 
 // readLines reads lines from the beginning, since nobody knows where a line
 // begins, and keeps those that are wanted.
-func (f *files) readLines(ctx context.Context, src io.Reader, a readArgs, out *part) ([]byte, error) {
+func (f *files) readLines(ctx context.Context, src io.Reader, a readArgs, most int, out *part) ([]byte, error) {
 	r := bufio.NewReaderSize(patient{ctx, src}, 64<<10)
 	out.Line = max(a.Line, 1)
 	for n := int64(1); n < out.Line; {
@@ -180,7 +189,7 @@ func (f *files) readLines(ctx context.Context, src io.Reader, a readArgs, out *p
 			break
 		}
 		s, err := r.ReadSlice('\n')
-		if room := f.opts.MaxRead - len(b); len(s) > room {
+		if room := most - len(b); len(s) > room {
 			return f.cutLine(append(b, s[:room]...), out), nil
 		}
 		b = append(b, s...)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"regexp"
 	"regexp/syntax"
 	"strings"
@@ -80,15 +81,20 @@ type searching struct {
 	literal []byte // what a file must have to be worth a look; nil if not known
 	glob    *glob
 	limit   int
+	whole   bool  // the answer is kept: nothing is left out of it
+	room    int   // bytes of lines
 	read    int64 // bytes of files
 	shown   int   // bytes of lines
 	out     found
 }
 
-func (f *files) search(ctx context.Context, a searchArgs) (any, error) {
-	s := &searching{f: f, args: a, limit: orElse(a.Limit, 100), out: found{Matches: []match{}}}
+func (f *files) search(ctx context.Context, a searchArgs, whole bool) (Answer, error) {
+	s := &searching{f: f, args: a, limit: orElse(a.Limit, 100), room: f.page(searchAnswer), whole: whole, out: found{Matches: []match{}}}
+	if whole {
+		s.limit, s.room = orElse(a.Limit, math.MaxInt), f.opts.MessageBytes
+	}
 	if err := s.compile(); err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	where := []string{a.Path}
 	if r, _, err := f.locate(a.Path); err == nil && r == nil {
@@ -100,17 +106,24 @@ func (f *files) search(ctx context.Context, a searchArgs) (any, error) {
 	for _, given := range where {
 		p, err := f.find(given, true)
 		if err != nil {
-			return nil, err
+			return Answer{}, err
 		}
 		err = s.place(ctx, p)
 		if s.out.Truncated, err = f.ended(ctx, err); err != nil {
-			return nil, f.fail("search", p, err)
+			return Answer{}, f.fail("search", p, err)
 		}
 		if s.out.Truncated != "" {
 			break
 		}
 	}
-	return s.out, nil
+	text := ""
+	if why := s.out.Truncated; why != "" {
+		if whole && why != string(overLimit) {
+			return Answer{}, partly("file_search", why)
+		}
+		text = "These are not all: " + why + ". Say with limit how many, or look in a smaller folder."
+	}
+	return Answer{Data: s.out, Message: text}, nil
 }
 
 func (s *searching) compile() (err error) {
@@ -224,19 +237,19 @@ func (s *searching) lines(ctx context.Context, p place, lines [][]byte) error {
 			continue
 		}
 		if len(s.out.Matches) == s.limit {
-			return stop("there are more than limit")
+			return overLimit
 		}
-		m := match{Path: p.short, Line: i + 1, Column: at[0] + 1, Text: excerpt(line, at[0])}
+		m := match{Path: p.short, Line: i + 1, Column: at[0] + 1, Text: s.excerpt(line, at[0])}
 		for j := max(0, i-s.args.Context); j < i; j++ {
-			m.Before = append(m.Before, excerpt(lines[j], 0))
+			m.Before = append(m.Before, s.excerpt(lines[j], 0))
 		}
 		for j := i + 1; j <= i+s.args.Context && j < len(lines); j++ {
-			m.After = append(m.After, excerpt(lines[j], 0))
+			m.After = append(m.After, s.excerpt(lines[j], 0))
 		}
 		for _, text := range append(append(m.Before, m.After...), m.Text, m.Path) {
 			s.shown += len(text)
 		}
-		if s.shown > searchAnswer {
+		if s.shown > s.room {
 			return stop("the lines are too long to show them all")
 		}
 		s.out.Matches = append(s.out.Matches, m)
@@ -244,10 +257,11 @@ func (s *searching) lines(ctx context.Context, p place, lines [][]byte) error {
 	return nil
 }
 
-// excerpt is a line as it is shown: a window of it around at, if it is long.
-func excerpt(line []byte, at int) string {
+// excerpt is a line as it is shown: a window of it around at, if it is long. Where
+// the answer is kept it is the line.
+func (s *searching) excerpt(line []byte, at int) string {
 	line = bytes.TrimRight(line, "\r\n")
-	if len(line) <= searchShown {
+	if s.whole || len(line) <= searchShown {
 		return string(bytes.ToValidUTF8(line, []byte("�")))
 	}
 	from := max(0, min(at-searchShown/4, len(line)-searchShown))

@@ -189,7 +189,7 @@ func TestReadHuge(t *testing.T) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		t.Skipf("no large files here: %v", err)
 	}
-	m := openFile(t, FileOptions{Roots: []string{dir}, MaxRead: 1000})
+	m := openFile(t, FileOptions{Roots: []string{dir}, MessageBytes: 16_000})
 	got := good[part](t, m, "file_read", o{"path": "huge", "offset": far})
 	if got.Content != "the end" || got.Size != far+7 || got.Hash != "" || got.More {
 		t.Errorf("%+v", got)

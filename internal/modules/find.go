@@ -43,14 +43,28 @@ func finder(run func(context.Context, *mcp.Request) (mcp.Response, error)) Tool 
 			if err != nil {
 				return nil, err
 			}
-			found := findTools(a.Query, cmp.Or(a.Limit, foundTools), defs)
-			text := fmt.Sprintf("%d of %d tools fit", len(found), len(defs))
-			if len(found) == 0 {
-				text = "no tool fits; say what it should do in other words"
-			}
-			return Answer{Data: map[string]any{"tools": found}, Message: text}, nil
+			return inFull(ctx, req, func(_ context.Context, whole bool) (Answer, error) {
+				return foundIn(defs, a.Query, a.Limit, whole), nil
+			})
 		},
 	}
+}
+
+// foundIn tells which tools fit: the best few, or all where the answer is kept.
+func foundIn(defs [][]byte, query string, limit int, whole bool) Answer {
+	otherwise := foundTools
+	if whole {
+		otherwise = len(defs)
+	}
+	found, fit := findTools(query, cmp.Or(limit, otherwise), defs, whole)
+	text := fmt.Sprintf("%d of %d tools fit", fit, len(defs))
+	switch {
+	case fit == 0:
+		text = "no tool fits; say what it should do in other words"
+	case fit > len(found):
+		text += fmt.Sprintf("; these are the best %d, limit gives more", len(found))
+	}
+	return Answer{Data: map[string]any{"tools": found}, Message: text}
 }
 
 // listed are the definitions of the tools that the client of a request is offered.
@@ -88,8 +102,8 @@ type foundTool struct {
 	Arguments   string `json:"arguments"`
 }
 
-// findTools returns the tools that fit best, the best first.
-func findTools(query string, limit int, defs [][]byte) []foundTool {
+// findTools returns the tools that fit best, the best first, and how many fit.
+func findTools(query string, limit int, defs [][]byte, whole bool) (found []foundTool, fit int) {
 	docs := make([]rank.Doc, len(defs))
 	for i, def := range defs {
 		docs[i].Name, _ = wire.String(wire.Get(def, "name"))
@@ -102,15 +116,15 @@ func findTools(query string, limit int, defs [][]byte) []foundTool {
 		}
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
-	found := []foundTool{}
+	found = []foundTool{}
 	for _, i := range order[:min(limit, len(order))] {
 		about, _, _ := strings.Cut(strings.TrimSpace(docs[i].Text), "\n")
-		if len(about) > foundText {
+		if len(about) > foundText && !whole {
 			about = strings.ToValidUTF8(about[:foundText], "") + "…"
 		}
 		found = append(found, foundTool{docs[i].Name, about, signature(wire.Get(defs[i], "inputSchema"))})
 	}
-	return found
+	return found, len(order)
 }
 
 // signature says which arguments a schema wants: "path: string, depth?: integer".

@@ -51,6 +51,9 @@ type Answer struct {
 	// Error says that it went wrong, though there is something to show: what is
 	// answered is then no success.
 	Error string
+	// Whole returns what is answered in place of this where the answer is kept and
+	// nothing may be left out of it. nil means that nothing was.
+	Whole func(ctx context.Context) (any, error)
 	// SaveAs asks that Data be kept under this name: what is answered is then
 	// {"result": Data, "saveAs": SaveAs}, and kept where there is a Session.
 	SaveAs string
@@ -70,6 +73,7 @@ type Module struct {
 	instructions string
 	offer        atomic.Pointer[offer]
 	log          *slog.Logger
+	most         int // bytes of a result; 0 means any
 	resources    *Resources
 	templates    []byte
 	close        func() error // nil where nothing is held
@@ -163,6 +167,10 @@ func (m *Module) LogTo(l *slog.Logger) {
 	}
 }
 
+// Bound bounds the results of the tools, as limits.messageBytes does those of
+// servers. It is called before the first call.
+func (m *Module) Bound(bytes int) { m.most = bytes }
+
 // Name is the module's name, which is also that of its upstream.
 func (m *Module) Name() string { return m.name }
 
@@ -235,23 +243,54 @@ func (m *Module) call(ctx context.Context, req *mcp.Request) (mcp.Response, erro
 	if args == nil {
 		args = []byte("{}")
 	}
-	e := t.answer(ctx, req, args)
+	out := t.answer(ctx, req, args)
 	if ctx.Err() != nil {
 		return mcp.Response{}, context.Cause(ctx)
 	}
-	return result(req, e.Result())
+	if m.most > 0 && len(out) > m.most {
+		out = envelope.Bad(t.tooLong(len(out), m.most)).Result()
+	}
+	return result(req, out)
 }
 
-// answer runs a tool and makes an envelope of what it returned.
-func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) envelope.Envelope {
+// tooLong says that a result is longer than a message may be.
+func (t *Tool) tooLong(size, most int) error {
+	e := fault.New(fault.Limit, t.Name, "the result of %d bytes is over the limit of %d (limits.messageBytes)", size, most)
+	e.Hint = "Ask for a part of it, or raise limits.messageBytes."
+	if !t.ReadOnly {
+		e.Hint += " What the call was to do is done."
+	}
+	return e
+}
+
+// answer runs a tool and returns the result, which is whole where it is kept: by
+// a name, or because it is so long that a card takes its place.
+func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) []byte {
 	if faults := t.schema.Validate(args); len(faults) > 0 {
 		text := "the arguments do not fit:"
 		for _, f := range faults {
 			text += " " + f.Pointer + " " + f.Message + ";"
 		}
-		return envelope.Bad(fault.New(fault.InvalidArguments, t.Name, "%s", strings.TrimSuffix(text, ";")).With("faults", faults))
+		return envelope.Bad(fault.New(fault.InvalidArguments, t.Name, "%s", strings.TrimSuffix(text, ";")).With("faults", faults)).Result()
 	}
-	value, err := t.run(ctx, req, args)
+	value, err := t.run(func() (any, error) { return t.Run(ctx, req, args) })
+	a, _ := value.(Answer)
+	whole := func() []byte {
+		value, err := t.run(func() (any, error) { return a.Whole(ctx) })
+		return t.envelope(value, err).Result()
+	}
+	if a.Whole != nil && (req.Kept || a.SaveAs != "") {
+		return whole()
+	}
+	out := t.envelope(value, err).Result()
+	if a.Whole != nil && req.CardAbove > 0 && len(out) > req.CardAbove {
+		return whole()
+	}
+	return out
+}
+
+// envelope makes an envelope of what a tool returned.
+func (t *Tool) envelope(value any, err error) envelope.Envelope {
 	if err != nil {
 		return envelope.Bad(err)
 	}
@@ -278,8 +317,8 @@ func (t *Tool) answer(ctx context.Context, req *mcp.Request, args []byte) envelo
 	return envelope.Good(raw, a.Message)
 }
 
-// run calls the tool, whose mistakes must not take the hub down.
-func (t *Tool) run(ctx context.Context, req *mcp.Request, args []byte) (value any, err error) {
+// run does what a tool does, whose mistakes must not take the hub down.
+func (t *Tool) run(do func() (any, error)) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			f := fault.New(fault.Internal, t.Name, "the tool stumbled").Because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
@@ -287,7 +326,7 @@ func (t *Tool) run(ctx context.Context, req *mcp.Request, args []byte) (value an
 			err = f
 		}
 	}()
-	return t.Run(ctx, req, args)
+	return do()
 }
 
 // Attach has nobody to tell: whoever changes the tools of a module has its list
@@ -301,6 +340,19 @@ func (m *Module) Subscribe(_ context.Context, _ *mcp.Listener, uri string) error
 
 // Unsubscribe has nothing to undo.
 func (m *Module) Unsubscribe(context.Context, *mcp.Listener, string) error { return nil }
+
+// inFull answers with what look returns: all there is where the answer is kept, and
+// else as much as is worth showing.
+func inFull(ctx context.Context, req *mcp.Request, look func(ctx context.Context, whole bool) (Answer, error)) (any, error) {
+	if req.Kept {
+		return look(ctx, true)
+	}
+	a, err := look(ctx, false)
+	if err == nil {
+		a.Whole = func(ctx context.Context) (any, error) { return look(ctx, true) }
+	}
+	return a, err
+}
 
 // decode reads arguments that fit their schema.
 func decode[T any](args json.RawMessage) (T, error) {

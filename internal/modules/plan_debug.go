@@ -41,7 +41,7 @@ func (m planModule) debug(ctx context.Context, req *mcp.Request, raw json.RawMes
 			return nil, err
 		}
 	}
-	return m.shown(ctx, a, run, note)
+	return inFull(ctx, req, func(ctx context.Context, whole bool) (Answer, error) { return m.shown(ctx, a, run, note, whole) })
 }
 
 // debugged is the run that is meant: the one that is named, a new one of the
@@ -94,24 +94,26 @@ func (m planModule) compare(ctx context.Context, req *mcp.Request, a planArgs, r
 	if err != nil {
 		return nil, err
 	}
-	c, err := plan.Compare(ctx, run, other, previewBytes)
-	if err != nil {
-		return nil, err
-	}
-	text := "the runs do not differ"
-	if !c.Same {
-		text = fmt.Sprintf("the runs differ in %d places", len(c.Differences))
-	}
-	return Answer{Data: c, Message: text}, nil
+	return inFull(ctx, req, func(ctx context.Context, whole bool) (Answer, error) {
+		c, err := plan.Compare(ctx, run, other, glance(whole).Preview)
+		if err != nil {
+			return Answer{}, err
+		}
+		text := "the runs do not differ"
+		if !c.Same {
+			text = fmt.Sprintf("the runs differ in %d places", len(c.Differences))
+		}
+		return Answer{Data: c, Message: text}, nil
+	})
 }
 
 // shown is where the run is, and what would come next.
-func (m planModule) shown(ctx context.Context, a planArgs, run *plan.Run, note string) (any, error) {
-	look := glance(false)
+func (m planModule) shown(ctx context.Context, a planArgs, run *plan.Run, note string, whole bool) (Answer, error) {
+	look := glance(whole)
 	look.Context = a.InspectVariables
 	v, err := run.View(ctx, look)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	data := map[string]any{"run": v}
 	at := ""
@@ -120,7 +122,7 @@ func (m planModule) shown(ctx context.Context, a planArgs, run *plan.Run, note s
 	}
 	switch in, err := run.Next(ctx, at); {
 	case err != nil:
-		return nil, err
+		return Answer{}, err
 	case in != nil:
 		data["next"] = in
 	}

@@ -178,12 +178,19 @@ func (m planModule) follow(ctx context.Context, req *mcp.Request, run *plan.Run)
 
 // ran tells what became of a run.
 func (m planModule) ran(ctx context.Context, req *mcp.Request, run *plan.Run, minted bool) (any, error) {
-	look := glance(req.Kept)
-	look.Outputs = true // they are what the plan was run for
-	v, err := run.View(ctx, look)
-	if err != nil {
-		return nil, err
-	}
+	return inFull(ctx, req, func(ctx context.Context, whole bool) (Answer, error) {
+		look := glance(whole)
+		look.Outputs = true // they are what the plan was run for
+		v, err := run.View(ctx, look)
+		if err != nil {
+			return Answer{}, err
+		}
+		return outcome(v, minted), nil
+	})
+}
+
+// outcome tells what became of a run.
+func outcome(v plan.View, minted bool) Answer {
 	text := fmt.Sprintf("run %s is %s", v.ID, v.Status)
 	if v.Reason != "" {
 		text += ": " + v.Reason
@@ -195,9 +202,9 @@ func (m planModule) ran(ctx context.Context, req *mcp.Request, run *plan.Run, mi
 		if v.Failure != nil && v.Failure.Message != "" {
 			text += ": " + v.Failure.Message
 		}
-		return Answer{Data: v, Error: text, Message: "plan_status tells what became of each step; plan_debug with fork goes on from one of them."}, nil
+		return Answer{Data: v, Error: text, Message: "plan_status tells what became of each step; plan_debug with fork goes on from one of them."}
 	}
-	return Answer{Data: v, Message: text}, nil
+	return Answer{Data: v, Message: text}
 }
 
 func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMessage) (any, error) {
@@ -216,12 +223,19 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	look := glance(a.Whole || req.Kept)
-	look.Results, look.Context = a.IncludeResults, a.IncludeContext
-	v, err := run.View(ctx, look)
-	if err != nil {
-		return nil, err
-	}
+	return inFull(ctx, req, func(ctx context.Context, whole bool) (Answer, error) {
+		look := glance(a.Whole || whole)
+		look.Results, look.Context = a.IncludeResults, a.IncludeContext
+		v, err := run.View(ctx, look)
+		if err != nil {
+			return Answer{}, err
+		}
+		return m.stands(req, run, v, whole), nil
+	})
+}
+
+// stands tells how a run stands, and which others its session has.
+func (m planModule) stands(req *mcp.Request, run *plan.Run, v plan.View, whole bool) Answer {
 	data := map[string]any{"run": v}
 	text := fmt.Sprintf("run %s is %s, %d of %d steps are over", v.ID, v.Status, v.Done, len(v.Steps))
 	var others []plan.Summary
@@ -230,11 +244,11 @@ func (m planModule) status(ctx context.Context, req *mcp.Request, raw json.RawMe
 			others = append(others, o.Summary())
 		}
 	}
-	if n := len(others); n > otherRuns {
+	if n := len(others); n > otherRuns && !whole {
 		others = others[:otherRuns]
 		data["more"] = n - otherRuns
 		text += fmt.Sprintf("; the session has %d older runs that are not listed", n-otherRuns)
 	}
 	data["others"] = others
-	return Answer{Data: data, Message: text}, nil
+	return Answer{Data: data, Message: text}
 }

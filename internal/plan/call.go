@@ -67,7 +67,7 @@ func (r *Run) call(ctx context.Context, d Do, calls *sync.WaitGroup) error {
 	r.busy[at{d.Step, d.Item}] = cancel
 	req := request(tool, args, s.TimeoutMS, r.state.Created.Trace)
 	req.Client = &mcp.Client{Era: mcp.Modern, Actor: by, Capabilities: []byte("{}")}
-	req.Asked = mcp.Asked{Session: r.state.Created.Session, Cards: mcp.Off, References: mcp.Off, Key: key}
+	req.Asked = mcp.Asked{Session: r.state.Created.Session, Cards: mcp.Off, References: mcp.Off, Key: key, Kept: true}
 	face := r.of.o.Face(r.state.Created.Session)
 	calls.Go(func() {
 		defer cancel()

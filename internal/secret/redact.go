@@ -63,7 +63,7 @@ func (h *Hider) Hide(text string) string { return Redact(h.Known(text)) }
 // last two are letters that expressions without case take for k and s.
 var hints = []string{"://", "bearer", "basic", "auth", "key", "token", "secret", "pass", "pwd", "credential", "cookie", "signature", "sig=",
 	"jwt", "code=",
-	"akia", "asia", "aiza", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "github_pat_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "xox", "\u212a", "\u017f"}
+	"akia", "asia", "aiza", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "github_pat_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "xox", "npm_", "hf_", "sg.", "\u212a", "\u017f"}
 
 // hintsFrom are the hints by their first byte.
 var hintsFrom = func() (from [256][]string) {
@@ -124,15 +124,24 @@ var forms = []struct {
 	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization["'\\]*\s*[:=]\s*["'\\\[]*)(?:(basic|bearer|digest|negotiate|token|apikey)\s+)?[^` + ends + `]{3,}`), "${1}${2} " + Dots},
 	{regexp.MustCompile(`(?i)\b((?:set-)?cookie["'\\]*\s*[:=]\s*["'\\\[]*)[^\s"'\\\];]{3,}(?:; *[^\s"'\\\];]+)*`), "${1}" + Dots},
 	{regexp.MustCompile(`\b([Bb]asic )[A-Za-z0-9+/_-]{8,}={1,2}`), "${1}" + Dots},
+	// In quotes all of it, spaces too; where the quotes are escaped, up to the next.
+	{regexp.MustCompile(`(?i)\b(` + named + `["']?\s*[:=]\s*")(?:[^"\\\n]|\\.)+`), "${1}" + Dots},
+	{regexp.MustCompile(`(?i)\b(` + named + `["']?\s*[:=]\s*')(?:[^'\\\n]|\\.)+`), "${1}" + Dots},
+	{regexp.MustCompile(`(?i)\b(` + named + `\\+["']\s*[:=]\s*\\+["'])[^"'\\]+`), "${1}" + Dots},
+	// A passphrase has words, up to what ends a clause.
+	{regexp.MustCompile(`(?i)\b([A-Za-z0-9_.-]*pass[_-]?phrase\s*[:=]\s*)[^"'\\,;<>(){}\[\]\n]{3,}`), "${1}" + Dots},
 	// name=value, "name":"value", name: value.
 	{regexp.MustCompile(`(?i)\b(` + named + `["'\\]*\s*[:=]\s*["'\\]*)[^` + ends + `]{3,}`), "${1}" + Dots},
 	{regexp.MustCompile(`(?i)\b((?:[A-Za-z0-9_.-]*[_.-])?(?:token|key|auth|signature|sig|jwt|code)=["'\\]*)[^` + ends + `]{3,}`), "${1}" + Dots},
 	{regexp.MustCompile(`(?i)(["'](?:token|key|auth|jwt)\\*["']\s*:\s*\\*["'])[^"'\\]{3,}`), "${1}" + Dots},
 	// What is known by how it begins.
 	{regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}`), Dots},
-	{regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}|xox[abeprs]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[0-9A-Za-z_-]{20,})`), Dots},
+	{regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}|xox[abeprs]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{16,}|hf_[A-Za-z0-9]{16,}|SG\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})`), Dots},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*`), Dots},
 }
+
+// token is the word before a long value without spaces, with a digit in it.
+var token = regexp.MustCompile(`(?i)\b(token["'\\:]*\s+["'\\]*)([A-Za-z0-9_~+/=-][A-Za-z0-9._~+/=-]{11,})`)
 
 var bearer = regexp.MustCompile(`(?i)\b(bearer["'\\:]*\s+)([A-Za-z0-9._~+/=-]{4,})`)
 
@@ -150,6 +159,13 @@ func Redact(text string) string {
 	for _, f := range forms {
 		text = f.form.ReplaceAllString(text, f.with)
 	}
+	text = token.ReplaceAllStringFunc(text, func(found string) string {
+		m := token.FindStringSubmatch(found)
+		if !strings.ContainsAny(m[2], "0123456789") && (len(m[2]) < 24 || strings.ContainsAny(m[2], "-./")) {
+			return found
+		}
+		return m[1] + Dots
+	})
 	return bearer.ReplaceAllStringFunc(text, func(found string) string {
 		m := bearer.FindStringSubmatch(found)
 		if slices.Contains(words, strings.ToLower(strings.TrimRight(m[2], "."))) {

@@ -18,8 +18,9 @@ const (
 
 // Search says how to search.
 type Search struct {
-	Path []Step // of the part to search; none means all
-	Max  int    // matches; 0 means 50
+	Path  []Step // of the part to search; none means all
+	Max   int    // matches; 0 means 50
+	Whole bool   // long lines are not cut
 }
 
 // Match is one line that matches.
@@ -50,7 +51,7 @@ func Grep(raw []byte, pattern string, s Search) (matches []Match, more bool, err
 	if s.Max == 0 {
 		s.Max = maxMatches
 	}
-	g := grep{re: re, max: s.Max, path: append([]Step(nil), s.Path...)}
+	g := grep{re: re, max: s.Max, whole: s.Whole, path: append([]Step(nil), s.Path...)}
 	base := len(g.path)
 	err = wire.Walk(part, func(n wire.Node) wire.Next {
 		if n.Depth > 0 {
@@ -81,6 +82,7 @@ type grep struct {
 	path    []Step
 	matches []Match
 	more    bool
+	whole   bool
 }
 
 // text searches one text, line by line.
@@ -94,7 +96,10 @@ func (g *grep) text(s string) {
 				g.more = true
 				return
 			}
-			m := Match{Path: FormatPath(g.path), Line: line, Text: around(text, at[0], at[1])}
+			m := Match{Path: FormatPath(g.path), Line: line, Text: text}
+			if !g.whole {
+				m.Text = around(text, at[0], at[1])
+			}
 			if single && m.Path != "" {
 				m.Line = 0
 			}

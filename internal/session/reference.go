@@ -215,49 +215,6 @@ func parseBracket(s string) (Step, int) {
 	return Step{}, 0
 }
 
-// Malformed says why a string that was meant as a reference is none; "" if it is
-// one, or plain text. Whether there is a value of that name is not asked.
-func Malformed(s string) (ref Reference, why string) {
-	if _, isRef, isEscape := active(s); isRef || isEscape {
-		return Reference{}, ""
-	}
-	return almost(s)
-}
-
-// almost returns the name of the value that a string seems to refer to, although
-// it is no reference: what follows a name looks like a path, or is only space.
-func almost(s string) (ref Reference, why string) {
-	rest, ok := strings.CutPrefix(s, "@")
-	if !ok {
-		return Reference{}, ""
-	}
-	if n := span(rest, isSessionByte); n > 0 && n < len(rest) && rest[n] == ':' {
-		ref.Session, rest = rest[:n], rest[n+1:]
-	}
-	n := span(rest, isNameByte)
-	if n == 0 || n == len(rest) || n > maxName || !isNameStart(rest[0]) {
-		return Reference{}, ""
-	}
-	ref.Name, rest = rest[:n], rest[n:]
-	for rest != "" {
-		step, n := parseStep(rest)
-		if n == 0 {
-			step, n = parseBracket(rest)
-		}
-		if n == 0 {
-			break
-		}
-		ref.Path, rest = append(ref.Path, step), rest[n:]
-	}
-	switch {
-	case strings.TrimSpace(rest) == "":
-		return ref, "there is space after it"
-	case rest[0] == '.' || rest[0] == '[':
-		return ref, "it cannot be read at " + strconv.Quote(clip(rest, 40))
-	}
-	return Reference{}, ""
-}
-
 // ValidName says whether a value may have that name, and if not, what is
 // allowed.
 func ValidName(name string) error {
@@ -269,29 +226,6 @@ func ValidName(name string) error {
 		Msg:  strconv.Quote(clip(name, 80)) + " cannot be the name of a value",
 		Hint: "Use 1 to 64 letters of a-z and A-Z, digits, underscores and hyphens, beginning with a letter or an underscore.",
 	}
-}
-
-// active says whether a string stands for something else: a reference for a
-// value, or an escape, a reference with more than one @ before it, for the
-// same with one @ less. What is malformed is escaped likewise: it may be refused
-// without.
-func active(s string) (ref Reference, isRef, isEscape bool) {
-	at := span(s, func(c byte) bool { return c == '@' })
-	if at == 0 {
-		return Reference{}, false, false
-	}
-	ref, ok := ParseReference(s[at-1:])
-	if !ok && at > 1 {
-		_, why := almost(s[at-1:])
-		return Reference{}, false, why != ""
-	}
-	return ref, ok && at == 1, ok && at > 1
-}
-
-// HasReference says whether there may be a reference or an escape in args; it
-// only looks for the beginning of such a string.
-func HasReference(args []byte) bool {
-	return wire.Contains(args, `"@`, 1) || wire.Contains(args, `"\u0040`, 5)
 }
 
 // span is the length of the run of bytes of a class that begins s.

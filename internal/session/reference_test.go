@@ -152,6 +152,7 @@ func TestHasReference(t *testing.T) {
 	for in, want := range map[string]bool{
 		`{}`: false, `{"a":"b"}`: false, `{"mail":"user@host"}`: false, `{"a":"x \u0040"}`: false,
 		`{"a":"@b"}`: true, `{"a":"@@b"}`: true, `{"a":"\u0040b"}`: true, `{"$ref":"@b"}`: true, `["@"]`: true,
+		`[" @b"]`: true, `["\t \u200b@b"]`: true, "[\"\u200b\u00a0@b\"]": true, `["\u0009\u0040b"]`: true, `["x @b"]`: false, `["\tx\u0040"]`: false, `["\\u0009@"]`: false,
 	} {
 		if got := HasReference([]byte(in)); got != want {
 			t.Errorf("%s: %v", in, got)

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/stoahub/stoa/internal/fault"
 	"github.com/stoahub/stoa/internal/wire"
@@ -85,13 +86,13 @@ func (r *resolver) enter(n wire.Node) wire.Next {
 		return wire.Into
 	}
 	raw := r.args[n.Start:n.End]
-	at := atSign(raw)
-	if at == 0 {
+	at, size := atSign(raw)
+	if size == 0 {
 		return wire.Into
 	}
 	s, _ := wire.String(raw)
 	ref, isRef, isEscape := active(s)
-	if !isRef && !isEscape && at > 0 {
+	if !isRef && !isEscape {
 		r.suspect(s, n.Start)
 		if r.err != nil {
 			return wire.Stop
@@ -100,7 +101,7 @@ func (r *resolver) enter(n wire.Node) wire.Next {
 	switch {
 	case isEscape && !r.unescape:
 	case isEscape:
-		r.add(splice{start: n.Start + 1, end: n.Start + 1 + at})
+		r.add(splice{start: n.Start + at, end: n.Start + at + size})
 	case isRef:
 		data, ok := r.lookUp(s, ref, n.Start)
 		if r.err != nil {
@@ -121,6 +122,7 @@ func (r *resolver) suspect(s string, at int) {
 	if why == "" || r.known[s] != nil {
 		return
 	}
+	meant := ref
 	ref.Path = nil
 	if _, err := r.value(ref); err != nil {
 		if err != ErrLiteral && !fault.Is(err, fault.BadReference) {
@@ -128,10 +130,11 @@ func (r *resolver) suspect(s string, at int) {
 		}
 		return // it names nothing, so it is text
 	}
-	r.bad = append(r.bad, badReference{s, at, &fault.Error{
-		Kind: fault.BadReference, Msg: "it names a value, but is no reference: " + why,
-		Hint: `Write members and indices as in @name.items[0].title, other keys as in @name["a key"], and nothing after that; @@name is the text @name.`,
-	}})
+	hint := `Write members and indices as in @name.items[0].title, other keys as in @name["a key"], and nothing after that; @@name is the text @name.`
+	if meant.Path != nil || strings.TrimFunc(s, blank) == meant.String() {
+		hint = "Write " + meant.String() + " if that is meant; for the text, write @@ in place of @."
+	}
+	r.bad = append(r.bad, badReference{s, at, &fault.Error{Kind: fault.BadReference, Msg: "it names a value, but is no reference: " + why, Hint: hint}})
 }
 
 // leave widens the splice of a $ref to the object, if there was nothing else
@@ -229,18 +232,6 @@ func depthOf(b []byte) (deepest int) {
 		return wire.MaxDepth
 	}
 	return deepest
-}
-
-// atSign is the length of the @ that begins a raw string, in either spelling;
-// 0 if another character does.
-func atSign(raw []byte) int {
-	switch {
-	case raw[1] == '@':
-		return 1
-	case bytes.HasPrefix(raw[1:], []byte(`\u0040`)):
-		return len(`\u0040`)
-	}
-	return 0
 }
 
 // apply makes the splices, which are in order and do not overlap.

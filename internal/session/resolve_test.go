@@ -236,10 +236,14 @@ func render(raw []byte) []byte {
 	}
 	var splices []splice
 	err := wire.Walk(raw, func(n wire.Node) wire.Next {
-		if n.Kind == '"' && atSign(raw[n.Start:n.End]) > 0 {
+		at, size := 0, 0
+		if n.Kind == '"' {
+			at, size = atSign(raw[n.Start:n.End])
+		}
+		if size > 0 {
 			s, _ := wire.String(raw[n.Start:n.End])
 			if _, isRef, isEscape := active(s); isRef || isEscape {
-				splices = append(splices, splice{start: n.Start + 1, end: n.Start + 1, with: []byte{'@'}})
+				splices = append(splices, splice{start: n.Start + at, end: n.Start + at, with: []byte{'@'}})
 			}
 		}
 		return wire.Into
@@ -278,7 +282,7 @@ func checkResolve(t errorer, args []byte) {
 	if fault.Is(err, fault.BadReference) {
 		meant := 0
 		each(args, func(s string, _ wire.Node) {
-			if _, why := almost(s); why != "" && !grammar.MatchString(s) {
+			if _, why := Malformed(s); why != "" {
 				meant++
 			}
 		})
@@ -360,28 +364,46 @@ func TestResolveOdd(t *testing.T) {
 		"answer": `{"content":[{"text":"{\"items\":[{\"id\":7},{\"id\":8}]}"}]}`, "odd": `{"a key":1,"ünï":2,"list":[1,2,3]}`, "plain": `"[not json"`,
 	})
 	for in, want := range map[string]string{
-		`["@answer.content[0].text.items[1].id"]`:  `[8]`,
-		`["@answer.content[-1].text.items[-1]"]`:   `[{"id":8}]`,
-		`["@odd[\"a key\"]","@odd['a key']"]`:      `[1,1]`,
-		`["@odd.ünï","@odd.list[-1]"]`:             `[2,3]`,
-		`["@nobody.list[x]","@media (min-width)"]`: `["@nobody.list[x]","@media (min-width)"]`,
+		`["@answer.content[0].text.items[1].id"]`:                                                     `[8]`,
+		`["@answer.content[-1].text.items[-1]"]`:                                                      `[{"id":8}]`,
+		`["@odd[\"a key\"]","@odd['a key']"]`:                                                         `[1,1]`,
+		`["@odd.ünï","@odd.list[-1]"]`:                                                                `[2,3]`,
+		`["@odd is down","@odd: down","@odd [urgent] please","@odd, then .x","@odd/x","@odd\u200bx"]`: `["@odd is down","@odd: down","@odd [urgent] please","@odd, then .x","@odd/x","@odd\u200bx"]`,
+		`[" @odd is down","\t@nobody","see @odd.list","a @odd"]`:                                      `[" @odd is down","\t@nobody","see @odd.list","a @odd"]`,
+		`[" @@odd","\t\u0040@odd.list","@@odd.a key"," @@odd is down"]`:                               `[" @odd","\t@odd.list","@odd.a key"," @@odd is down"]`,
+		`["@nobody.list[x]","@media (min-width)"]`:                                                    `["@nobody.list[x]","@media (min-width)"]`,
 	} {
 		if got, _, err := Resolve([]byte(in), 1<<20, stored); err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v", in, got, err)
 		}
 	}
 	for in, want := range map[string]string{
-		`["@odd "]`:            "there is space after it",
-		`["@odd.list[x]"]`:     `it cannot be read at "[x]"`,
-		`["@odd.list[-4]"]`:    "there is no [-4]: .list is an array of 3 elements",
-		`["@odd..x"]`:          `it cannot be read at "..x"`,
-		`["@plain.x"]`:         "which has no parts",
-		`["@odd[\"other\"]"]`:  "other",
-		`["@answer.content."]`: `it cannot be read at "."`,
+		`["@odd "]`:             "there is space after it",
+		`[" @odd"]`:             "there is space before it",
+		`["\t@odd.list"]`:       "there is space before it",
+		`["\u200b@odd.list "]`:  "there is space after it",
+		`["@odd .ünï"]`:         "there is space in it",
+		"[\"@odd\u200b.list\"]": "there is space in it",
+		`["@odd [0]"]`:          "there is space in it",
+		`["@odd.a key"]`:        `@odd["a key"]`,
+		`["@odd.x:y"]`:          `@odd["x:y"]`,
+		`["@odd.a/b.c"]`:        `@odd["a/b"].c`,
+		`["@odd.a+b"]`:          `@odd["a+b"]`,
+		`["@odd.ns#frag"]`:      `@odd["ns#frag"]`,
+		`["@odd.100%"]`:         `@odd["100%"]`,
+		`["@odd.🙂"]`:            `@odd["🙂"]`,
+		`["@odd.👩‍🚀.x"]`:        `@odd["👩‍🚀"].x`,
+		`["@odd.list[0] x"]`:    `it cannot be read at " x"`,
+		`["@odd.list[x]"]`:      `it cannot be read at "[x]"`,
+		`["@odd.list[-4]"]`:     "there is no [-4]: .list is an array of 3 elements",
+		`["@odd..x"]`:           `it cannot be read at "..x"`,
+		`["@plain.x"]`:          "which has no parts",
+		`["@odd[\"other\"]"]`:   "other",
+		`["@answer.content."]`:  `it cannot be read at "."`,
 	} {
 		_, _, err := Resolve([]byte(in), 1<<20, stored)
 		f := fault.Of(err)
-		if err == nil || f.Kind != fault.BadReference || !strings.Contains(f.Msg, want) {
+		if err == nil || f.Kind != fault.BadReference || !strings.Contains(f.Msg, want) && !strings.Contains(f.Advice(), want) {
 			t.Errorf("%s: %v", in, err)
 			continue
 		}

@@ -90,7 +90,11 @@ func TestClean(t *testing.T) {
 	for i := range long {
 		long[i] = "ü"[i%2]
 	}
-	if got := c.clean(string(long)); len(got) > maxDetail+len("…") {
-		t.Errorf("%d bytes", len(got))
+	if got := c.clean(string(long)); len(got) > maxDetail+100 || !strings.HasSuffix(got, "of 16384 bytes that the provider said)") {
+		t.Errorf("%d bytes: %s", len(got), got[len(got)-100:])
+	}
+	// Explanations come whole.
+	if said := strings.Repeat("the schema is wrong; ", 300) + "the end"; c.clean(said) != said {
+		t.Errorf("%d bytes are cut to %d", len(said), len(c.clean(said)))
 	}
 }

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -12,7 +13,9 @@ import (
 	"github.com/stoahub/stoa/internal/secret"
 )
 
-const maxDetail = 500
+// maxDetail is how much of a provider's words is passed on. Its explanations are
+// shorter by far; pages of proxies are not.
+const maxDetail = 8 << 10
 
 // clean bounds the provider's words and takes the key out of them.
 func (c *Client) clean(s string) string {
@@ -22,8 +25,8 @@ func (c *Client) clean(s string) string {
 	}
 	s = secret.Redact(masked.ReplaceAllString(s, secret.Dots))
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd")
-	if len(s) > maxDetail {
-		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
+	if all := len(s); all > maxDetail {
+		s = strings.ToValidUTF8(s[:maxDetail], "") + fmt.Sprintf("… (the first %d of %d bytes that the provider said)", maxDetail, all)
 	}
 	return s
 }
