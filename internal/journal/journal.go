@@ -15,6 +15,10 @@ type Options struct {
 	// Alone says that nobody else can write the log, so that what is known here
 	// is always the latest.
 	Alone bool
+	// TrimLater says that removing an entry costs as much as writing one, so that
+	// what may stay for a while does (Spare.MayStay). Only with Alone: who writes
+	// alone knows that the log does not begin anew meanwhile.
+	TrimLater bool
 	// TombLife is how long others have to read that an entity was removed; 0
 	// means ten minutes.
 	TombLife time.Duration
@@ -56,7 +60,7 @@ func Open[S, E any](ctx context.Context, log Log, blobs Blobs, kind Kind[S, E], 
 	if o.now == nil {
 		o.now = time.Now
 	}
-	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares()}
+	j := &Journal[S, E]{kind: kind, log: log, blobs: blobs, o: o, all: map[string]*Entity[S, E]{}, spares: newSpares(o.Alone && o.TrimLater)}
 	first, last := strings.IndexAny(kind.Subjects, "*>"), strings.LastIndexAny(kind.Subjects, "*>")
 	if first < 0 {
 		return nil, fmt.Errorf("open the journal %s: no * or > stands for the key", kind.Subjects)

@@ -58,7 +58,7 @@ func kind(changed func(x *Entity[notes, note], e *note, at Place)) Kind[notes, n
 				old, had := next[e.Put]
 				next[e.Put] = at
 				if had {
-					return next, []Spare{{old.Seq, old.Blob}}, nil
+					return next, []Spare{{Seq: old.Seq, Blob: old.Blob, MayStay: 1}}, nil
 				}
 			case e.Take == "":
 				return nil, nil, errors.New("it says nothing")
@@ -68,7 +68,7 @@ func kind(changed func(x *Entity[notes, note], e *note, at Place)) Kind[notes, n
 					return nil, nil, fmt.Errorf("there is no %s", e.Take)
 				}
 				delete(next, e.Take)
-				return next, []Spare{{old.Seq, old.Blob}}, nil
+				return next, []Spare{{Seq: old.Seq, Blob: old.Blob}}, nil
 			}
 			return next, nil, nil
 		},

@@ -57,4 +57,9 @@ type Place struct {
 type Spare struct {
 	Seq  uint64 // 0 for none
 	Blob string // empty for none
+	// MayStay is how many bytes the entry takes, of one without a Blob that does no
+	// harm while its entity is there: a later entry says the same, or takes its
+	// place whatever this one says. It is removed when fewer things happen, but
+	// before what becomes spare of its entity later. 0 removes it at once.
+	MayStay int
 }

@@ -17,6 +17,7 @@ type spares struct {
 	mu    sync.Mutex
 	list  []waste
 	tombs []tombstone
+	deferred
 }
 
 // tombstone is the entry of a removal after which there are others.
@@ -54,25 +55,40 @@ type waste struct {
 	before uint64 // all entries before it
 }
 
-func newSpares() spares { return spares{more: make(chan struct{}, 1)} }
+func newSpares(later bool) spares {
+	return spares{more: make(chan struct{}, 1), deferred: deferred{allowed: later}}
+}
 
 func (q *spares) add(key string, all ...Spare) {
 	if len(all) == 0 {
 		return
 	}
 	q.mu.Lock()
+	wake := false
 	for _, sp := range all {
-		if sp != (Spare{}) {
+		switch {
+		case sp == (Spare{}):
+		case sp.MayStay > 0 && q.allowed:
+			wake = q.hold(key, sp) || wake
+		default:
+			if sp.Seq != 0 { // it may say what was removed
+				q.list = append(q.list, q.release(key)...)
+			}
 			q.list = append(q.list, waste{key: key, Spare: sp})
+			wake = true
 		}
 	}
 	q.mu.Unlock()
-	q.wake()
+	if wake {
+		q.wake()
+	}
 }
 
-// addBefore has all entries of an entity removed before one.
+// addBefore has all entries of an entity removed before one. What waits of it is
+// among them.
 func (q *spares) addBefore(key string, seq uint64) {
 	q.mu.Lock()
+	q.release(key)
 	q.list = append(q.list, waste{key: key, before: seq})
 	q.mu.Unlock()
 	q.wake()
@@ -103,36 +119,62 @@ const (
 // trim removes what is needed no longer, behind whoever made it so. What cannot
 // be removed holds up what comes after it: see Spare.
 func (j *Journal[S, E]) trim() {
+	var quiet <-chan time.Time
 	for {
 		select {
 		case <-j.ctx.Done():
 			return
 		case <-j.spares.more:
+		case <-quiet:
 		}
-		for _, w := range j.spares.take() {
-			if !j.trimOne(w) {
-				return
-			}
+		if !j.trimAll(j.spares.take()) {
+			return
+		}
+		some, pause := j.spares.takeDeferred(time.Now())
+		if !j.trimAll(some) {
+			return
+		}
+		quiet = nil
+		if pause >= 0 {
+			quiet = time.After(pause)
 		}
 	}
 }
 
-// trimOne does not give up before the journal ends.
-func (j *Journal[S, E]) trimOne(w waste) bool {
-	for pause := trimPause; ; pause = min(2*pause, maxTrimPause) {
-		err := j.remove(j.ctx, w)
+// trimAll removes in order, but for neighbours that may stay: those in any.
+func (j *Journal[S, E]) trimAll(list []waste) bool {
+	for len(list) > 0 {
+		n := 1
+		for n < min(together, len(list)) && list[n-1].MayStay > 0 && list[n].MayStay > 0 {
+			n++
+		}
+		var group sync.WaitGroup
+		for _, w := range list[1:n] {
+			group.Go(func() { j.trimOne(w) })
+		}
+		j.trimOne(list[0])
+		group.Wait()
 		if j.ctx.Err() != nil {
 			return false
 		}
-		if err == nil {
-			return true
+		list = list[n:]
+	}
+	return true
+}
+
+// trimOne does not give up before the journal ends.
+func (j *Journal[S, E]) trimOne(w waste) {
+	for pause := trimPause; ; pause = min(2*pause, maxTrimPause) {
+		err := j.remove(j.ctx, w)
+		if err == nil || j.ctx.Err() != nil {
+			return
 		}
 		j.o.Logger.Debug("what is needed no longer could not be removed yet", "entity", w.key, "err", err)
 		wait := time.NewTimer(pause)
 		select {
 		case <-j.ctx.Done():
 			wait.Stop()
-			return false
+			return
 		case <-wait.C:
 		}
 	}

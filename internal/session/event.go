@@ -230,7 +230,12 @@ func (s *state) put(e *event, at journal.Place, history int) (spares []journal.S
 	}
 	s.bytes += v.Size
 	if n := len(it.versions) + 1 - history; n > 0 {
-		spares = s.drop(spares, it.versions[:n])
+		for i, old := range s.drop(nil, it.versions[:n]) {
+			if old.Blob == "" {
+				old.MayStay = 1 + it.versions[i].Size // whoever reads it drops it again
+			}
+			spares = append(spares, old)
+		}
 		it.versions = append([]Value(nil), it.versions[n:]...)
 	}
 	it.versions = append(it.versions, v)

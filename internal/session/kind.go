@@ -56,7 +56,7 @@ func (r *Registry) openBook(ctx context.Context, st *store.Store) (*book, error)
 			return nil, fmt.Errorf("open the blobs of sessions: %w", err)
 		}
 	}
-	b, err := journal.Open(ctx, l, blobs, r.kind(), journal.Options{Logger: r.opts.Load().Logger, Alone: r.alone})
+	b, err := journal.Open(ctx, l, blobs, r.kind(), journal.Options{Logger: r.opts.Load().Logger, Alone: r.alone, TrimLater: st != nil})
 	if err != nil {
 		return nil, fmt.Errorf("read the sessions: %w", err)
 	}

@@ -178,15 +178,37 @@ func BenchmarkRegistryResolve(b *testing.B) {
 	})
 }
 
-// BenchmarkPut is what it takes to store 1 KB durably.
+// BenchmarkPut is what it takes to store 1 KB durably, by one writer and by 16
+// that have a Session each, once each version takes the place of an older one.
 func BenchmarkPut(b *testing.B) {
-	r := registry(b, storetest.Open(b, store.Options{}), Options{})
-	s := bind(b, r, "p", "s")
-	data := []byte(text(1024, 1))
-	for b.Loop() {
-		if _, _, err := s.Put(context.Background(), New{Name: "v", Data: data}); err != nil {
-			b.Fatal(err)
-		}
+	for _, writers := range []int{1, 16} {
+		b.Run(fmt.Sprint(writers), func(b *testing.B) {
+			r := registry(b, storetest.Open(b, store.Options{}), Options{})
+			data := []byte(text(1024, 1))
+			put := func(s *Session) {
+				if _, _, err := s.Put(context.Background(), New{Name: "v", Data: data}); err != nil {
+					b.Error(err)
+				}
+			}
+			var all []*Session
+			for i := range writers {
+				s := bind(b, r, "p", fmt.Sprint("s", i))
+				for range r.opts.Load().History + 1 {
+					put(s)
+				}
+				all = append(all, s)
+			}
+			b.ResetTimer()
+			var group sync.WaitGroup
+			for i, s := range all {
+				group.Go(func() {
+					for n := i; n < b.N; n += writers {
+						put(s)
+					}
+				})
+			}
+			group.Wait()
+		})
 	}
 }
 

@@ -38,6 +38,27 @@ func TestSparesAreRemoved(t *testing.T) {
 	holds(t, bind(t, r, "p", "s"), "v2", fmt.Sprint(n-1))
 }
 
+// Over a folder, removing what a version replaces would cost as much as storing it.
+// Who stores many does not pay for that: it is removed when nobody stores.
+func TestReplacedVersionsGoLater(t *testing.T) {
+	r := registry(t, storetest.Open(t, store.Options{}), Options{History: 1})
+	s := bind(t, r, "p", "s")
+	store1(t, s, "v", "0")
+	const many = 400
+	await.Until(t, "a burst leaves what it replaces", func() bool { // a machine may be as slow as if nobody stored
+		await.Until(t, "what was replaced is gone", func() bool { u, _ := usage(t, r); return u.Entries == 2 })
+		for i := range many {
+			store1(t, s, "v", fmt.Sprint(i))
+		}
+		u, _ := usage(t, r)
+		return u.Entries == 2+many
+	})
+	if err := s.Remove(ctxFor(t, patience), "v"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "all of it is gone", func() bool { u, _ := usage(t, r); return u.Entries == 2 })
+}
+
 // What a process did not come to remove, the next one does.
 func TestSparesAreFoundAgain(t *testing.T) {
 	st := storetest.Open(t, store.Options{})
