@@ -39,6 +39,9 @@ func (a Actor) Record() *Record {
 	return r
 }
 
+// OwnRecord is that of a principal who does something without anybody between.
+func OwnRecord(principal string) *Record { return &Record{Principal: principal} }
+
 // Own reports whether it is a principal that decides itself what is done: no
 // model, agent or server, and nobody else's plan, acts for it.
 func (r *Record) Own(principal string) bool {

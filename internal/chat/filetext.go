@@ -91,7 +91,7 @@ func keepFile(ctx context.Context, s *session.Session, file File, data []byte) (
 	if err != nil {
 		return "", err
 	}
-	v, _, err := s.Put(ctx, session.New{Name: name, Number: taken, Data: raw, Description: "The file " + file.Name, By: by, Author: &actor.Record{Principal: s.Principal()}})
+	v, _, err := s.Put(ctx, session.New{Name: name, Number: taken, Data: raw, Description: "The file " + file.Name, By: by, Author: actor.OwnRecord(s.Principal())})
 	return v.Name, err
 }
 

@@ -103,7 +103,7 @@ type Value struct {
 // not known, as of those that earlier releases stored.
 func (v *Value) Author(principal string) *actor.Record {
 	if v.own {
-		return &actor.Record{Principal: principal}
+		return actor.OwnRecord(principal)
 	}
 	return v.author
 }
