@@ -145,15 +145,31 @@ func (r *Relay) Dial(ctx context.Context, process string) (net.Conn, error) {
 	return r.dial(ctx, token(process))
 }
 
+// dial asks again when no answer comes: a process that was just killed may still
+// count as one that hears, for a moment.
 func (r *Relay) dial(ctx context.Context, peer string) (net.Conn, error) {
 	if peer == r.self {
 		return nil, errors.New("dial a hub: it is this one")
 	}
+	ctx, cancel := context.WithTimeout(ctx, silence*r.o.Beat)
+	defer cancel()
+	for {
+		c, err := r.try(ctx, peer)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("dial a hub: %w", err)
+		}
+	}
+}
+
+func (r *Relay) try(ctx context.Context, peer string) (net.Conn, error) {
 	r.mu.Lock()
 	r.next++
 	c := r.make(peer, r.self+"."+peer+"."+strconv.FormatUint(r.next, 36))
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, silence*r.o.Beat)
+	ctx, cancel := context.WithTimeout(ctx, r.o.Beat/2)
 	defer cancel()
 	said, err := r.st.Ask(ctx, door(peer), []byte(wordOpen+c.id))
 	salt, yes := strings.CutPrefix(string(said), wordYes)
@@ -169,8 +185,8 @@ func (r *Relay) dial(ctx context.Context, peer string) (net.Conn, error) {
 		err = c.send(kindRead, 0, nil) // it must not speak before we have the key
 	}
 	if err != nil {
-		c.fail(err, true)
-		return nil, fmt.Errorf("dial a hub: %w", err)
+		c.fail(err, false)
+		return nil, err
 	}
 	return c, nil
 }

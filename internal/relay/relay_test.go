@@ -218,3 +218,22 @@ func TestKeyIsNeeded(t *testing.T) {
 		t.Error("one without the key was accepted")
 	}
 }
+
+// A process that stopped hearing without the engine's knowing is found to be gone
+// when the engine knows.
+func TestDialAsksAgain(t *testing.T) {
+	server := storetest.StartServer(t)
+	p := proxy.New(t, server.URL)
+	a := open(t, server.URL, "a")
+	open(t, p.URL, "b")
+	p.Set(proxy.Lose, proxy.Lose)
+	dialled := make(chan error, 1)
+	go func() {
+		_, err := a.Dial(t.Context(), "b")
+		dialled <- err
+	}()
+	p.Cut()
+	if err := await.Value(t, "dialling ends", dialled); !errors.Is(err, relay.ErrGone) {
+		t.Errorf("it ended with %v", err)
+	}
+}
