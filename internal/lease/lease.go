@@ -66,6 +66,9 @@ func Open(ctx context.Context, st *store.Store, o Options) (*Book, error) {
 // Hub is the name by which this hub holds leases.
 func (b *Book) Hub() string { return b.o.Hub }
 
+// Alone reports whether only this process can hold leases.
+func (b *Book) Alone() bool { return b.bucket == nil }
+
 // Lease is one that this hub holds until Release or until it is Lost.
 type Lease struct {
 	b      *Book

@@ -81,9 +81,6 @@ func (t *Task) expire(ctx context.Context) error {
 		}
 		return &Event{Kind: ended, Status: Failed, Message: f.Text()}, f.Wire(true), nil
 	})
-	if err == nil {
-		t.cancel(f)
-	}
 	return err
 }
 
