@@ -70,7 +70,7 @@ func (r *Registry) apply(s *Session, e *event, at journal.Place) (*Session, []jo
 		s.client = e.Client
 		s.belongs(key{e.Principal, e.Session})
 	}
-	spares := s.state.apply(e, at, r.opts.Load().History)
+	spares := s.state.apply(e, at)
 	s.mu.Unlock()
 	s.usedAt(e.Time)
 	for _, sp := range spares {
