@@ -149,6 +149,9 @@ func (s *state) blobs() (all []string) {
 	return all
 }
 
+// Latest makes sure that all is known of the Session that any hub has written before.
+func (s *Session) Latest(ctx context.Context) error { return s.r.latest(ctx, s.id) }
+
 // latest makes sure that all is known of a Session that any hub has written
 // before.
 func (r *Registry) latest(ctx context.Context, id string) error {
