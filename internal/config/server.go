@@ -154,7 +154,7 @@ func (d *decoder) server(title string, n, named *node, c *Config) {
 			d.misnamed = append(d.misnamed, s)
 		default:
 			for _, p := range found {
-				d.notes = append(d.notes, Note{p.File, p.Line, p.Column, p.Pointer, "the server is left out: " + p.Text, p.Hint})
+				d.notes = append(d.notes, Note{File: p.File, Line: p.Line, Column: p.Column, Pointer: p.Pointer, Text: "the server is left out: " + p.Text, Hint: p.Hint})
 			}
 		}
 		d.problems = d.problems[:before]
