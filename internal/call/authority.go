@@ -266,7 +266,7 @@ func (d *Door) ask(ctx context.Context, c *Call, t, trial *toolCall, s *policy.S
 		return err
 	}
 	// The rules may be others by now, and the server may be switched off.
-	if !d.sees(c) {
+	if !d.stillSees(ctx, c) {
 		return unseen(c)
 	}
 	if v := d.decide(c.Req.Client.Actor, s, trial.args); v.Action == policy.Deny {

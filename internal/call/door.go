@@ -90,6 +90,9 @@ type Options struct {
 	// none. What was allowed of one says nothing of another with its name; nil
 	// means that there are no such agents.
 	Registrant func(server string) string
+	// Gone reports whether others have taken away what is called, which it asks the
+	// store for; nil: nobody else can.
+	Gone func(ctx context.Context, c *Call) bool
 
 	Key      seal.Key // signs what continues a call; nil means one that nobody else has
 	ArgBytes int      // bound of a tool's arguments; 0 means 8 MiB
@@ -118,6 +121,7 @@ type Door struct {
 	leads    func(server, hub string) bool // nil: nothing does
 
 	registrant func(server string) string // nil: there are no agents that register
+	gone       func(ctx context.Context, c *Call) bool
 
 	rules    atomic.Pointer[policy.Set]
 	said     atomic.Pointer[map[string]bool]  // servers that are on or off unless a Session says otherwise
@@ -131,7 +135,7 @@ func New(o Options) *Door {
 	if o.Key == nil {
 		o.Key = seal.Random()
 	}
-	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: cmp.Or(o.Process, rand.Text()), lookup: o.Principal, leads: o.Leads, registrant: o.Registrant, cache: newCache()}
+	d := &Door{metrics: o.Metrics, events: o.Events, raw: o.Raw, book: o.Book, tracer: o.Tracer, sessions: o.Sessions, key: o.Key, names: newNames(), desk: o.Desk, boot: cmp.Or(o.Process, rand.Text()), lookup: o.Principal, leads: o.Leads, registrant: o.Registrant, gone: o.Gone, cache: newCache()}
 	d.BoundCache(o.CacheEntries, o.CacheBytes)
 	if o.Metrics != nil {
 		d.reuses = o.Metrics.Counter("stoa_cache_total", "Calls of tools whose results are cached, by upstream and outcome: hit, miss, or fresh (the caller asked for a new result).")
@@ -259,7 +263,7 @@ func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
 	if err := d.delegated(ctx, c); err != nil {
 		return err
 	}
-	if !d.sees(c) {
+	if !d.stillSees(ctx, c) {
 		return unseen(c)
 	}
 	if err := d.held(c); err != nil {
@@ -271,6 +275,11 @@ func (d *Door) admit(ctx context.Context, c *Call, t *toolCall) error {
 	t.args = c.Req.Param("arguments")
 	_, err := d.authorise(ctx, c, t)
 	return err
+}
+
+// stillSees is sees by what all hubs on the store have said until now.
+func (d *Door) stillSees(ctx context.Context, c *Call) bool {
+	return (d.gone == nil || !d.gone(ctx, c)) && d.sees(c)
 }
 
 // unseen is the answer to what names something that is not there for the

@@ -41,6 +41,8 @@ type TaskOptions struct {
 	// Principal returns who has a name now, or nil if nobody does: a task
 	// may be taken up again when its owner's token is gone.
 	Principal Lookup
+	Hub       string // see task.Options
+	Before    string // see lease.Options
 	// Store opens the store of a hub that mostly stores nothing, if OpenTasks
 	// is given none.
 	Store func(context.Context) (*store.Store, error)
@@ -67,7 +69,7 @@ func OpenTasks(ctx context.Context, st *store.Store, o TaskOptions) (*Tasks, err
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.ears.init()
 	var err error
-	if k.kept, err = task.Open(ctx, st, task.Options{Run: k.run, TTL: o.TTL, Logger: o.Logger, Store: o.Store, Changed: k.changed}); err != nil {
+	if k.kept, err = task.Open(ctx, st, task.Options{Run: k.run, TTL: o.TTL, Logger: o.Logger, Store: o.Store, Hub: o.Hub, Before: o.Before, Changed: k.changed}); err != nil {
 		k.stop()
 		return nil, err
 	}

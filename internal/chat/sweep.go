@@ -123,10 +123,13 @@ func (e *Engine) sessionChanged(ch session.Change) {
 	}()
 }
 
+// CatchUp takes in what other hubs have written until now.
+func (e *Engine) CatchUp(ctx context.Context) error { return e.journal.Current(ctx, time.Now()) }
+
 // Forget ends the conversations of a principal and removes all that was said, also
 // at another hub just now.
 func (e *Engine) Forget(ctx context.Context, principal string) error {
-	if err := e.journal.Current(ctx, time.Now()); err != nil {
+	if err := e.CatchUp(ctx); err != nil {
 		return err
 	}
 	for _, c := range e.all() {

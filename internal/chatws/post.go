@@ -253,6 +253,14 @@ func (h *Host) Show(w http.ResponseWriter, r *http.Request, who *auth.Principal)
 	if err != nil {
 		return h.explain(err)
 	}
+	if st.Seq == 0 { // at another hub it may just have been begun
+		if err := h.engine.CatchUp(r.Context()); err != nil {
+			return h.explain(err)
+		}
+		if st, err = conv.State(); err != nil {
+			return h.explain(err)
+		}
+	}
 	if st.Seq == 0 {
 		f := fault.New(fault.UnknownSession, "", "there is no conversation %q", clip(name))
 		f.Hint = "Begin one by POST /api/chat, or name another; a Session that nobody used for long is forgotten."

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hub"
 	"github.com/stoahub/stoa/internal/obs"
@@ -35,7 +36,7 @@ func openHub(s std, m modes, cfg *config.Config, notes []config.Note, opts hub.O
 	}
 	log := obs.Component(logs.Logger(), "config")
 	for _, n := range notes {
-		log.Info("config note", obs.KeyAction, "load", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
+		log.Log(context.Background(), n.Level(), "config note", obs.KeyAction, "load", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
 	}
 	opts.Config, opts.Logs, opts.Version = cfg, logs, version()
 	return hub.Open(opts)

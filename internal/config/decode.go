@@ -49,7 +49,7 @@ func (d *decoder) problem(at position, ptr, hint, format string, args ...any) {
 }
 
 func (d *decoder) note(at position, ptr, hint, format string, args ...any) {
-	d.notes = append(d.notes, Note{d.src.name, at.line, at.column, ptr, fmt.Sprintf(format, args...), hint})
+	d.notes = append(d.notes, Note{File: d.src.name, Line: at.line, Column: at.column, Pointer: ptr, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // record says that the value at path is now that of n; a value of another file

@@ -136,7 +136,8 @@ func (d *decoder) foreign(n *node, c *Config) {
 	d.unknown(n, unknown, nil)
 	hint := "write `stoa: 1` into the file if it is Stoa's own"
 	if len(ours) > 0 {
-		d.note(n.at, "", hint, "%s left out: the file is not marked as Stoa's own", some(ours, 12))
+		d.note(n.at, "", hint, "%s left out: the file is not marked as Stoa's own", strings.Join(ours, ", "))
+		d.notes[len(d.notes)-1].Grave = true
 	} else if !found {
 		d.note(n.at, "", hint, "no servers found: neither mcpServers nor servers nor mcp.servers is there")
 	}

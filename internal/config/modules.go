@@ -184,7 +184,7 @@ func (l *loader) settleModules(c *Config) {
 		c.Modules.Failed = append(c.Modules.Failed, ModuleFailure{a.name, a.place.text(), text, hint})
 		n := Note{File: a.place.other, Text: text, Hint: hint}
 		if p := a.place; p.src != nil {
-			n = Note{p.src.name, p.at.line, p.at.column, p.ptr, text, hint}
+			n = Note{File: p.src.name, Line: p.at.line, Column: p.at.column, Pointer: p.ptr, Text: text, Hint: hint}
 		}
 		l.notes = append(l.notes, n)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/stoahub/stoa/internal/spell"
@@ -44,6 +45,15 @@ type Note struct {
 	Pointer string
 	Text    string
 	Hint    string
+	Grave   bool // something that was asked for does not hold, such as a policy
+}
+
+// Level is that of a note in a log.
+func (n Note) Level() slog.Level {
+	if n.Grave {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 func (n Note) String() string { return render(n.File, n.Line, n.Column, n.Pointer, n.Text, n.Hint) }

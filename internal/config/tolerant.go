@@ -32,7 +32,7 @@ func (d *decoder) contain(before int, s *Server, usable bool, c *Config) {
 
 // note tells of a problem without which all goes on.
 func (p Problem) note(prefix string) Note {
-	return Note{p.File, p.Line, p.Column, p.Pointer, prefix + p.Text, p.Hint}
+	return Note{File: p.File, Line: p.Line, Column: p.Column, Pointer: p.Pointer, Text: prefix + p.Text, Hint: p.Hint}
 }
 
 // containAgent leaves what is wrong with one agent in that agent, as contain does.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
@@ -92,7 +93,8 @@ func TestBounds(t *testing.T) {
 
 func TestForeignNotes(t *testing.T) {
 	for file, want := range map[string]string{
-		`{"mcpServers": {}, "globalShortcut": 1, "listen": "x"}`: "listen left out: the file is not marked as Stoa's own; write `stoa: 1`",
+		`{"mcpServers": {}, "globalShortcut": 1, "listen": "x"}`:  "listen left out: the file is not marked as Stoa's own; write `stoa: 1`",
+		`{"mcpServers": {}, "store": {"url": "x"}, "policy": {}}`: "store, policy left out: the file is not marked",
 		`{"theme": "dark"}`: "no servers found",
 		`{"mcpServers": {"a": {"command": "x", "autoApprove": []}}}`:    "/mcpServers/a: not read: autoApprove",
 		`{"mcpServers": {"My A": {"command": "x"}}}`:                    `the server "My A" is called my-a here`,
@@ -108,6 +110,9 @@ func TestForeignNotes(t *testing.T) {
 		_, notes := must(t, Options{Dir: folder(t, name, file)})
 		found := false
 		for _, n := range notes {
+			if grave := strings.Contains(n.Text, "not marked as Stoa's own"); (n.Level() == slog.LevelWarn) != grave {
+				t.Errorf("%s: %v is at level %v", file, n, n.Level())
+			}
 			found = found || strings.Contains(n.String(), want) && n.Line > 0
 		}
 		if !found {

@@ -82,7 +82,7 @@ func (h *Hub) routeAPI(mux *http.ServeMux, g *auth.Guard) {
 // answering serves f to those with a token, and compresses what is long.
 func (h *Hub) answering(g *auth.Guard, f apiHandler) http.Handler {
 	return compressed(g.Require(func(w http.ResponseWriter, r *http.Request, who *auth.Principal) {
-		if err := f(w, r, who); err != nil {
+		if err := h.surely(f)(w, r, who); err != nil {
 			h.stumbled(r, err)
 			sayError(w, fault.Of(err), apiStatus(fault.Of(err)))
 		}

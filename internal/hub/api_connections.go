@@ -57,7 +57,9 @@ func (h *Hub) listConnections(w http.ResponseWriter, r *http.Request, who *auth.
 		var page struct{ Connections []connectionInfo }
 		return page.Connections, json.Unmarshal(body, &page)
 	})
-	all = slices.DeleteFunc(all, func(c connectionInfo) bool { return of != "" && c.Principal != of || session != "" && c.Session != session })
+	all = slices.DeleteFunc(all, func(c connectionInfo) bool {
+		return of != "" && c.Principal != of || session != "" && c.Session != session
+	})
 	sortConnections(all)
 	part, err := pageOf(q, all)
 	if err != nil {

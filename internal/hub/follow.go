@@ -142,7 +142,7 @@ func (f *follower) reload() {
 				said[i] = c.String()
 			}
 			for _, n := range notes {
-				log.Info("config note", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
+				log.Log(context.Background(), n.Level(), "config note", "file", n.File, "line", n.Line, "text", n.Text, "hint", n.Hint)
 			}
 			log.Info("config changed", "changes", said)
 		} else if err == nil {

@@ -243,7 +243,7 @@ func (h *Hub) openDomain(Options) error {
 	h.openLobby()
 	h.door = call.New(call.Options{Process: h.process, Metrics: h.metrics, Events: h.events, Raw: h.exchanges, Book: h.book, Tracer: h.tracer, Sessions: h.state.sessions, Key: key, ArgBytes: h.cfg.Limits.ArgumentBytes,
 		CacheEntries: h.cfg.Limits.CacheEntries, CacheBytes: h.cfg.Limits.CacheBytes,
-		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads, Registrant: h.agents.owner})
+		Desk: h.desk, Rules: hubRules(h.cfg), Principal: h.principal, Leads: h.leads, Registrant: h.agents.owner, Gone: h.gone()})
 	h.door.LogTo(h.logger("call"))
 	h.door.RuleAgents(h.agentRules)
 	h.pool.Hear(h.door.Heard)

@@ -39,6 +39,7 @@ const (
 type lastLists struct {
 	values *journal.Values[lastSeen] // nil: nothing is kept
 	key    []byte                    // of fingerprints: they depend on secrets
+	shared bool                      // other hubs can use the store
 
 	mu   sync.Mutex
 	mine map[string]string // the digest of what this hub has read or kept last, by key
@@ -76,7 +77,7 @@ func (h *Hub) openLastLists() (err error) {
 	if h.data == nil {
 		return nil
 	}
-	l.key = h.signingKey()
+	l.key, l.shared = h.signingKey(), h.isStoreShared()
 	l.values, err = store.Values(context.Background(), h.state.store, store.BucketOptions{Name: "lists", TTL: lastLife}, journal.ValuesOptions[lastSeen]{
 		Options: journal.Options{Logger: h.logger("upstream")},
 		Decode:  decodeLast,
@@ -98,7 +99,7 @@ func (l *lastLists) fingerprint(s *config.Server) string {
 	for name, v := range s.Headers {
 		reveal["header "+name] = v.Reveal()
 	}
-	raw, err := json.Marshal([]any{identity(s), s.Protocol, s.Tools.Allow, s.Tools.Deny, s.InheritEnv, reveal})
+	raw, err := json.Marshal([]any{identity(s, l.shared), s.Protocol, s.Tools.Allow, s.Tools.Deny, s.InheritEnv, reveal})
 	if err != nil {
 		panic("hub: encode a server: " + err.Error()) // texts
 	}

@@ -62,6 +62,7 @@ func fingerprints(cfg *config.Config) map[string]string {
 	parts := map[string]string{
 		"policy": roster.Fingerprint([]any{cfg.Policy.Rules, cfg.Policy.Groups, cfg.Chat.Approvals}),
 	}
+	maps.Copy(parts, storedParts(cfg))
 	for i := range cfg.Servers {
 		s := cfg.Servers[i]
 		s.Wrong, s.Cwd, s.EnvFile, s.TLS = nil, "", "", config.Trust{}
@@ -149,6 +150,9 @@ func (h *Hub) peerHealth() (out []healthItem) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		out = append(out, healthItem{healthHubs, "warning", all[id],
 			"Give all hubs on one store the same servers, agents and rules, or clients get different answers depending on the hub they reach."})
+	}
+	if item, fewer := h.replicasHealth(); fewer {
+		out = append(out, item)
 	}
 	if text := h.twin(); text != "" {
 		out = append(out, healthItem{healthTwin, "warning", text, twinHint})

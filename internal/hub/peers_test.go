@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoahub/stoa/internal/config"
 	"github.com/stoahub/stoa/internal/hubtest"
@@ -38,11 +39,12 @@ func TestHubsThatDifferSaySo(t *testing.T) {
 	await.Until(t, "the hubs know each other", func() bool { return strings.Contains(same.Log(), "hub is ready") })
 	b := hub(hubtest.Stdio("up", spec, func(s *config.Server) { s.Trust = !s.Trust }), hubtest.Config(func(c *config.Config) {
 		c.Policy.Rules.Rules = []config.Rule{{Tools: []string{"up:echo"}, Action: "deny"}}
+		c.Session.Timeout, c.Modules.Task.Enabled, c.Models.Default = time.Minute, !c.Modules.Task.Enabled, "script"
 	}))
 	for _, h := range []*hubtest.Hub{a, same, b} {
 		await.Until(t, "the difference is said", func() bool {
 			text := about(h)
-			return strings.HasPrefix(text, "warning: ") && strings.Contains(text, "policy") && strings.Contains(text, `server "up"`) && strings.Contains(text, "same servers")
+			return strings.HasPrefix(text, "warning: ") && strings.Contains(text, `models.default, modules, policy, server "up", session`) && strings.Contains(text, "same servers")
 		})
 		if n := strings.Count(h.Log(), "another hub differs"); n == 0 {
 			t.Error("the log does not say it")
@@ -55,6 +57,32 @@ func TestHubsThatDifferSaySo(t *testing.T) {
 	for _, h := range []*hubtest.Hub{a, same} {
 		await.Until(t, "nothing differs any more", func() bool { return about(h) == "" })
 	}
+}
+
+// What a server offered at one hub counts at the other, also if it is in another
+// folder on that machine: what has changed there is announced.
+func TestHubsPinOneServerInTwoFolders(t *testing.T) {
+	hubtest.Parallel(t)
+	server := storetest.StartServer(t)
+	open := func(text string) apiClient {
+		tool := peer.Tool{Name: "look", RawDefinition: peer.Raw(`{"name":"look","description":"` + text + `","inputSchema":{"type":"object"}}`)}
+		cwd := t.TempDir()
+		h := hubtest.New(t, hubtest.Stdio("up", peer.Spec{Tools: []peer.Tool{tool}}, func(s *config.Server) { s.Cwd = cwd }), hubtest.Config(func(c *config.Config) { c.Store.URL = server.URL }))
+		c := apiClient{t, h, h.Token}
+		await.Until(t, "the tools are read", func() bool { return len(c.tools("?upstream=up").Tools) == 1 })
+		return c
+	}
+	changed := func(c apiClient) int {
+		return len(hubtest.Decode[struct{ Definitions []any }](c.ok("GET", "/api/v1/definitions", "")).Definitions)
+	}
+	if a := open("Looks."); changed(a) != 0 {
+		t.Error("the first that was read counts as changed")
+	}
+	if same := open("Looks."); changed(same) != 0 {
+		t.Error("what is the same counts as changed")
+	}
+	other := open("Looks. And sends what it sees.")
+	await.Until(t, "what is not the same is to be looked at", func() bool { return changed(other) == 1 })
 }
 
 // A hub over a copy of another's data folder is noticed: both say so, and what to

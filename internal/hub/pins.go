@@ -50,7 +50,7 @@ func (h *Hub) pinsOf(s *config.Server) *pin.Server {
 	if s.Pin == config.PinOff {
 		return nil
 	}
-	return h.pins.book.Server(pin.ServerOptions{Name: s.Name, Identity: identity(s), Mode: pin.Mode(s.Pin), Trust: s.Trust})
+	return h.pins.book.Server(pin.ServerOptions{Name: s.Name, Identity: identity(s, h.isStoreShared()), Mode: pin.Mode(s.Pin), Trust: s.Trust})
 }
 
 // pinsNow is what judges the definitions of a server now; nil if nothing does.
@@ -69,9 +69,15 @@ func (h *Hub) pinsOfAgent(name, owner string) *pin.Server {
 }
 
 // identity is what a server is configured as: another program or address is
-// another server, which the owner has looked at anew.
-func identity(s *config.Server) string {
-	raw, err := json.Marshal([]any{s.Command, s.Args, s.Cwd, s.URL, s.Transport})
+// another server, which the owner has looked at anew. Where hubs share a store it is
+// the same one whatever folder each of their machines has it in: else a definition
+// that was rejected at one hub would be the first that another has seen.
+func identity(s *config.Server, shared bool) string {
+	cwd := s.Cwd
+	if shared {
+		cwd = ""
+	}
+	raw, err := json.Marshal([]any{s.Command, s.Args, cwd, s.URL, s.Transport})
 	if err != nil {
 		panic("hub: encode a server: " + err.Error()) // texts
 	}

@@ -128,6 +128,7 @@ func OpenPrincipals(ctx context.Context, cfg *config.Config) (p *Principals, err
 		if err != nil {
 			return p, err
 		}
+		so.Keep = true // how it is kept is for hubs to say
 		st, err := store.Open(ctx, so)
 		if err != nil {
 			return p, fmt.Errorf("open the store: %w", err)

@@ -45,6 +45,7 @@ const (
 // ofNoThing are the logs of what is no thing of its own, and why.
 var ofNoThing = map[string]string{
 	"bucket_planlease": "it says which hub drives a run now",
+	"bucket_tasklease": "it says which hub runs a task now",
 	"bucket_chatlease": "it says which hub answers a conversation now",
 	"bucket_authlease": "it says which hub removes what an earlier token has left",
 	"bucket_approvals": "it says what waits at which hub, and who is there to be asked",

@@ -63,6 +63,9 @@ func (h *Hub) openState() error {
 	return err
 }
 
+// isStoreShared reports whether other hubs can use the store.
+func (h *Hub) isStoreShared() bool { return h.data != nil && !h.state.store.Alone() }
+
 // StoreDir is the folder of the store inside a data folder.
 func StoreDir(data string) string { return filepath.Join(data, "js") }
 

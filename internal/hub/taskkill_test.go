@@ -66,6 +66,7 @@ type starter struct {
 	http  *http.Client
 	rnd   *rand.Rand
 	acked *atomic.Int64
+	most  float64 // seconds that a task takes
 	tasks []startedTask
 }
 
@@ -78,7 +79,7 @@ var nextName atomic.Int64
 
 func (s *starter) step() error {
 	t := startedTask{tool: []string{"once", "again"}[s.rnd.IntN(2)], name: fmt.Sprintf("n%d.", nextName.Add(1))}
-	m, err := s.d.modern(s.http, "tools/call", "up__"+t.tool, fmt.Sprintf(`{"name":"up__%s","arguments":{"name":%q,"seconds":%.3f}}`, t.tool, t.name, s.rnd.Float64()/20))
+	m, err := s.d.modern(s.http, "tools/call", "up__"+t.tool, fmt.Sprintf(`{"name":"up__%s","arguments":{"name":%q,"seconds":%.3f}}`, t.tool, t.name, s.rnd.Float64()*s.most))
 	switch {
 	case errors.Is(err, errNoAnswer), err == nil && (strings.Contains(string(m.Raw), "has not been reached yet") || unstored(m)):
 		return nil
@@ -156,20 +157,39 @@ func TestKilledHubWithTasks(t *testing.T) {
 }
 
 func killedWithTasks(t *testing.T, f storetest.Form, kills, count int) {
-	wanted := int64(count)
+	wanted, web := int64(count), taskPeer(t)
+	d := newDurableIn(t, web.URL, f)
+	var acked atomic.Int64
+	starters, wait := startTasks(t, wanted, 0.05, &acked, d)
+	d.killOften(t, f, "task", kills, wanted, &acked, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 99)))
+	wait()
+	d.kill(t)
+	d.start(t)
+	unknown := 0
+	for _, s := range starters {
+		unknown += s.check(t, web)
+	}
+	t.Logf("%d tasks, of which %d of unknown outcome, %d kills", acked.Load(), unknown, kills+1)
+}
+
+// taskPeer is an upstream with a tool that bears no repetition and one that does.
+func taskPeer(t *testing.T) *peer.HTTPServer {
 	compute := peer.Behaviour{Kind: peer.Compute}
-	web := peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{
+	return peer.Serve(t, peer.Spec{Era: peer.EraModern, Tools: []peer.Tool{
 		{Name: "once", Behaviour: compute},
 		{Name: "again", Behaviour: compute, RawDefinition: `{"name":"again","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}`},
 	}})
-	d := newDurableIn(t, web.URL, f)
+}
+
+// startTasks has starters start tasks at the hubs, each at one of them, until so
+// many were acknowledged. A task takes so many seconds at most.
+func startTasks(t *testing.T, wanted int64, most float64, acked *atomic.Int64, hubs ...*durable) (starters []*starter, wait func()) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
-	var acked atomic.Int64
 	var wg sync.WaitGroup
-	starters := make([]*starter, 4)
+	starters = make([]*starter, 4)
 	for i := range starters {
-		s := &starter{d: d, http: &http.Client{Transport: &http.Transport{}}, rnd: rand.New(rand.NewPCG(seed, uint64(i))), acked: &acked}
+		s := &starter{d: hubs[i%len(hubs)], http: &http.Client{Transport: &http.Transport{}}, rnd: rand.New(rand.NewPCG(seed, uint64(i))), acked: acked, most: most}
 		starters[i] = s
 		t.Cleanup(s.http.CloseIdleConnections)
 		wg.Go(func() {
@@ -181,13 +201,33 @@ func killedWithTasks(t *testing.T, f storetest.Form, kills, count int) {
 			}
 		})
 	}
-	d.killOften(t, f, "task", kills, wanted, &acked, rand.New(rand.NewPCG(seed, 99)))
-	wg.Wait()
-	d.kill(t)
-	d.start(t)
+	return starters, wg.Wait
+}
+
+// TestTasksOfTwoHubs has two hubs on one store. One starts beside the other, whose
+// tasks it leaves alone; one is killed for good, and the other takes its tasks up.
+func TestTasksOfTwoHubs(t *testing.T) {
+	hubtest.Parallel(t)
+	if testing.Short() {
+		t.Skip("a lease takes a while to end")
+	}
+	wanted := int64(soak(40, 1000))
+	web, server := taskPeer(t), storetest.StartServer(t)
+	a := newDurableOn(t, web.URL, "| "+server.URL)
+	b := newDurableOn(t, web.URL, "| "+server.URL)
+	var acked atomic.Int64
+	starters, wait := startTasks(t, wanted, 2, &acked, a, b)
+	for range 3 {
+		b.stop(t)
+		b.start(t) // beside the other, which is at work
+	}
+	await.Until(t, "half of them are begun", func() bool { return acked.Load() >= wanted/2 || t.Failed() })
+	a.kill(t)
+	wait()
 	unknown := 0
 	for _, s := range starters {
+		s.d = b
 		unknown += s.check(t, web)
 	}
-	t.Logf("%d tasks, of which %d of unknown outcome, %d kills", acked.Load(), unknown, kills+1)
+	t.Logf("%d tasks, of which %d of unknown outcome", acked.Load(), unknown)
 }

@@ -11,7 +11,7 @@ import (
 // openTasks reads the tasks that the store holds. They go on when upstreams can
 // be reached.
 func (h *Hub) openTasks() (err error) {
-	o := call.TaskOptions{Door: h.door, Pool: h.pool, Catalog: h.cat, Events: h.events, Logger: h.logger("task"), Principal: h.principal, TTL: h.cfg.Limits.TaskTTL}
+	o := call.TaskOptions{Door: h.door, Pool: h.pool, Catalog: h.cat, Events: h.events, Logger: h.logger("task"), Principal: h.principal, TTL: h.cfg.Limits.TaskTTL, Hub: h.process, Before: h.before}
 	if h.state.store == nil {
 		o.Store = h.state.temporary
 	}

@@ -73,6 +73,9 @@ func (b *Book) Held() int {
 	return len(b.held)
 }
 
+// Alone reports whether only this process can hold leases.
+func (b *Book) Alone() bool { return b.bucket == nil }
+
 // Lease is one that this hub holds until Release or until it is Lost.
 type Lease struct {
 	b      *Book

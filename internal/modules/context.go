@@ -157,10 +157,12 @@ func (m contextModule) get(ctx context.Context, req *mcp.Request, raw json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.Value(a.Name)
-	if err == nil && a.Version > 0 {
-		v, err = s.Version(a.Name, a.Version, 0)
-	}
+	v, err := surely(ctx, s, func() (session.Value, error) {
+		if a.Version > 0 {
+			return s.Version(a.Name, a.Version, 0)
+		}
+		return s.Value(a.Name)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +188,19 @@ func (m contextModule) get(ctx context.Context, req *mcp.Request, raw json.RawMe
 	}
 	_, summary := session.Describe(part)
 	return Answer{Data: json.RawMessage(part), Message: fmt.Sprintf("%s%s, version %d: %s", v.Name, session.FormatPath(path), v.Version, summary)}, nil
+}
+
+// surely has find say that something is not there only if it is at no hub: another
+// may just have stored it.
+func surely[T any](ctx context.Context, s *session.Session, find func() (T, error)) (T, error) {
+	found, err := find()
+	if err == nil {
+		return found, nil
+	}
+	if err := s.Latest(ctx); err != nil {
+		return found, err
+	}
+	return find()
 }
 
 // page is the part that is asked for. Where it is kept it is all that was asked for.
@@ -261,7 +276,7 @@ func (m contextModule) history(ctx context.Context, req *mcp.Request, raw json.R
 	if err != nil {
 		return nil, err
 	}
-	versions, err := s.History(a.Name)
+	versions, err := surely(ctx, s, func() ([]session.Value, error) { return s.History(a.Name) })
 	if err != nil {
 		return nil, err
 	}
@@ -317,7 +332,7 @@ func (m contextModule) read(ctx context.Context, req *mcp.Request, uri string) (
 	if s == nil {
 		return nil, missing
 	}
-	v, err := s.Value(name)
+	v, err := surely(ctx, s, func() (session.Value, error) { return s.Value(name) })
 	if err != nil {
 		return nil, missing.Because(err)
 	}

@@ -240,7 +240,7 @@ func (r *Runs) endAll(ctx context.Context, id string, all ...*entity) error {
 // Forget ends and forgets the runs of a principal, also those that another hub has
 // begun and that were not heard of here yet.
 func (r *Runs) Forget(ctx context.Context, principal string) error {
-	if err := r.journal.Current(ctx, time.Now()); err != nil {
+	if err := r.CatchUp(ctx); err != nil {
 		return err
 	}
 	sessions := map[string]bool{}
@@ -254,6 +254,9 @@ func (r *Runs) Forget(ctx context.Context, principal string) error {
 	}
 	return nil
 }
+
+// CatchUp takes in what other hubs have written until now.
+func (r *Runs) CatchUp(ctx context.Context) error { return r.journal.Current(ctx, time.Now()) }
 
 // SessionEnded is EndSession that does not wait. It ends the runs that there are
 // now: who uses the name of the Session next may begin some at once.

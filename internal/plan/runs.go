@@ -155,9 +155,26 @@ func (r *Runs) list() []*Run {
 	return out
 }
 
+// lookTime bounds how long a run is looked for in the store.
+const lookTime = 5 * time.Second
+
 // Find returns a run of a principal. id may be "current": the one of the
-// Session that began last.
+// Session that began last. That there is none is said once the log was asked:
+// another hub may just have begun it.
 func (r *Runs) Find(principal, sess, id string) (*Run, error) {
+	run, err := r.find(principal, sess, id)
+	if err == nil || r.o.Alone {
+		return run, err
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, lookTime)
+	defer cancel()
+	if err := r.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	return r.find(principal, sess, id)
+}
+
+func (r *Runs) find(principal, sess, id string) (*Run, error) {
 	if id == "" || id == "current" {
 		if all := r.Of(principal, sess); len(all) > 0 {
 			return all[0], nil

@@ -303,6 +303,9 @@ func (b *Book) Remove(ctx context.Context, name, owner, lease string) error {
 	return fault.New(fault.Storage, name, "others renewed the lease each of the %d times that this was tried", tries)
 }
 
+// CatchUp takes in what other hubs have registered until now.
+func (b *Book) CatchUp(ctx context.Context) error { return b.values.CatchUp(ctx) }
+
 // Forget ends all registrations of a principal.
 func (b *Book) Forget(ctx context.Context, owner string) error {
 	if err := b.values.CatchUp(ctx); err != nil {

@@ -81,8 +81,12 @@ func (s *Session) append(ctx context.Context, x *entity, ev *event, data []byte)
 	if ev.Time.IsZero() {
 		ev.Time = time.Now().UTC()
 	}
+	o := s.r.opts.Load()
 	if ev.Value != nil {
-		ev.Value.Time = ev.Time
+		ev.Value.Time, ev.Keep = ev.Time, max(o.History, 1)
+	}
+	if st := &x.Now().state; !s.r.alone && ev.Kind != ended {
+		ev.Until = max(st.until, o.until(st.since(ev.Time), ev.Time, time.Now()).UnixNano())
 	}
 	err := x.Append(ctx, ev, data)
 	if err == nil && ev.Value != nil {

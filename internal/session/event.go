@@ -46,6 +46,14 @@ type event struct {
 	// of all removals before it what they said, so that these can go from the log:
 	// another hub need not have read them. Earlier releases did not write it.
 	Left []uint64 `json:"left,omitzero"`
+	// Keep, of put, is how many versions of the value there are from then on, as the
+	// hub is configured that stored it: what is left must not depend on who reads it.
+	// Earlier releases did not write it, and removed what was too much themselves.
+	Keep int `json:"keep,omitempty"`
+	// Until is when the first hub that may end the Session can do so, if nothing more
+	// happens to it: the latest of what the hubs want that have used it, in nanoseconds
+	// since 1970. Each entry repeats it, so that those before can go.
+	Until int64 `json:"until,omitempty"`
 
 	listed bool // found when it is applied: a name came or went
 }
@@ -134,6 +142,7 @@ type state struct {
 	bytes   int       // of all versions kept
 	values  map[string]*item
 	modules map[string]toggle
+	until   int64    // see event.Until
 	foreign []string // blobs of events that this release does not know
 
 	// The entry that told last of a use; 0 if none did. The next one makes it spare.
@@ -164,8 +173,8 @@ type toggle struct {
 // apply makes of an event what it means, and returns the entries that are
 // needed no longer, in the order in which they have to go: one that says what
 // was removed goes after what it is about, or that would be back after a
-// restart. history is how many versions of a value are kept.
-func (s *state) apply(e *event, at journal.Place, history int) (spares []journal.Spare) {
+// restart.
+func (s *state) apply(e *event, at journal.Place) (spares []journal.Spare) {
 	if !s.open && e.Kind != opened && e.Kind != ended { // the entry that opened it is lost
 		s.open, s.created = true, e.Time
 	}
@@ -178,7 +187,7 @@ func (s *state) apply(e *event, at journal.Place, history int) (spares []journal
 		spares = s.spares()
 		*s = state{over: true}
 	case put:
-		spares = s.put(e, at, max(history, 1))
+		spares = s.put(e, at)
 	case removed:
 		e.listed, spares = s.remove(e)
 		s.stored = true // what says so otherwise may be gone
@@ -207,10 +216,11 @@ func (s *state) apply(e *event, at journal.Place, history int) (spares []journal
 	if e.Time.After(s.active) {
 		s.active = e.Time
 	}
+	s.until = max(s.until, e.Until)
 	return spares
 }
 
-func (s *state) put(e *event, at journal.Place, history int) (spares []journal.Spare) {
+func (s *state) put(e *event, at journal.Place) (spares []journal.Spare) {
 	e.Value.seq, e.Value.blob, e.Value.author, e.Value.own = at.Seq, at.Blob, e.Author, e.Own
 	v := *e.Value
 	s.stored = true
@@ -229,7 +239,7 @@ func (s *state) put(e *event, at journal.Place, history int) (spares []journal.S
 		spares, it.versions = s.drop(spares, it.versions), nil
 	}
 	s.bytes += v.Size
-	if n := len(it.versions) + 1 - history; n > 0 {
+	if n := len(it.versions) + 1 - e.Keep; n > 0 && e.Keep > 0 {
 		for i, old := range s.drop(nil, it.versions[:n]) {
 			if old.Blob == "" {
 				old.MayStay = 1 + it.versions[i].Size // whoever reads it drops it again

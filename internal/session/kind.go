@@ -70,7 +70,7 @@ func (r *Registry) apply(s *Session, e *event, at journal.Place) (*Session, []jo
 		s.client = e.Client
 		s.belongs(key{e.Principal, e.Session})
 	}
-	spares := s.state.apply(e, at, r.opts.Load().History)
+	spares := s.state.apply(e, at)
 	s.mu.Unlock()
 	s.usedAt(e.Time)
 	for _, sp := range spares {
@@ -148,6 +148,9 @@ func (s *state) blobs() (all []string) {
 	}
 	return all
 }
+
+// Latest makes sure that all is known of the Session that any hub has written before.
+func (s *Session) Latest(ctx context.Context) error { return s.r.latest(ctx, s.id) }
 
 // latest makes sure that all is known of a Session that any hub has written
 // before.

@@ -20,7 +20,11 @@ import (
 	"github.com/stoahub/stoa/internal/store/storetest"
 )
 
-// draw draws events as a Session would append them.
+// most is how many versions are kept of a value at most.
+const most = 4
+
+// draw draws events as the Sessions of hubs that are configured differently would
+// append them.
 func draw(t *rapid.T) []*event {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	var out []*event
@@ -28,13 +32,17 @@ func draw(t *rapid.T) []*event {
 	for i := range rapid.IntRange(1, 60).Draw(t, "length") {
 		at = at.Add(time.Duration(rapid.IntRange(0, 1000).Draw(t, "pause")) * time.Millisecond)
 		e := &event{Kind: rapid.SampledFrom([]string{put, put, put, removed, touched, switched, opened, ended}).Draw(t, "kind"), ID: fmt.Sprint(i), Time: at}
+		if i > 0 {
+			e.Until = out[i-1].Until
+		}
+		e.Until += int64(rapid.IntRange(0, 2).Draw(t, "until"))
 		if i == 0 || out[i-1].Kind == ended { // nothing else can follow
 			e.Kind = opened
 		}
 		switch e.Kind {
 		case put:
 			e.Value = &Value{Name: names.Draw(t, "name"), Version: i, Size: rapid.IntRange(0, 9).Draw(t, "size"), Time: at}
-			e.Blob = rapid.SampledFrom([]string{"", fmt.Sprint("blob", i)}).Draw(t, "blob")
+			e.Blob, e.Keep = rapid.SampledFrom([]string{"", fmt.Sprint("blob", i)}).Draw(t, "blob"), rapid.IntRange(1, most).Draw(t, "keep")
 		case removed, switched:
 			e.Name, e.On = names.Draw(t, "name"), rapid.Bool().Draw(t, "on")
 		}
@@ -48,13 +56,12 @@ func draw(t *rapid.T) []*event {
 func TestApply(t *testing.T) {
 	unexported := cmp.AllowUnexported(state{}, item{}, Value{}, toggle{})
 	rapid.Check(t, func(t *rapid.T) {
-		history := rapid.IntRange(1, 4).Draw(t, "history")
 		events := draw(t)
 		var live state
 		var spares []uint64
 		size := 0
 		for i, e := range events {
-			for _, sp := range live.apply(e, journal.Place{Seq: uint64(i + 1), Blob: e.Blob}, history) {
+			for _, sp := range live.apply(e, journal.Place{Seq: uint64(i + 1), Blob: e.Blob}) {
 				spares = append(spares, sp.Seq)
 			}
 			if e.Kind == opened || e.Kind == ended { // what came before is purged
@@ -65,8 +72,8 @@ func TestApply(t *testing.T) {
 			}
 		}
 		for _, it := range live.values {
-			if len(it.versions) == 0 || len(it.versions) > history {
-				t.Fatalf("%d versions of %d", len(it.versions), history)
+			if len(it.versions) == 0 || len(it.versions) > most {
+				t.Fatalf("%d versions of %d", len(it.versions), most)
 			}
 			for _, v := range it.versions {
 				size += v.Size
@@ -92,7 +99,7 @@ func TestApply(t *testing.T) {
 			if err != nil || string(data) != "data\nmore" {
 				t.Fatalf("%s, %v", data, err)
 			}
-			again.apply(read, journal.Place{Seq: uint64(i + 1), Blob: read.Blob}, history)
+			again.apply(read, journal.Place{Seq: uint64(i + 1), Blob: read.Blob})
 		}
 		for _, s := range []*state{&live, &again} {
 			if len(s.values) == 0 {

@@ -219,11 +219,11 @@ func TestRemovalsWithoutAList(t *testing.T) {
 	seq := uint64(0)
 	apply := func(e *event) (spares int) {
 		seq++
-		return len(s.apply(e, journal.Place{Seq: seq}, 1))
+		return len(s.apply(e, journal.Place{Seq: seq}))
 	}
 	apply(&event{Kind: opened})
 	for _, name := range []string{"a", "b", "c", "d"} {
-		apply(&event{Kind: put, Value: &Value{Name: name, Version: 1}})
+		apply(&event{Kind: put, Keep: 1, Value: &Value{Name: name, Version: 1}})
 	}
 	for _, step := range []struct {
 		name   string

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -50,6 +51,31 @@ func (o *Options) noteEvery() time.Duration {
 	return o.MaxAge / 4
 }
 
+// keepEvery is for how long a hub that ends no Session by itself keeps others from
+// ending one. It says so again in time.
+const keepEvery = 30 * 24 * time.Hour
+
+// until is when a hub may end a Session, once it was used last, with what it may not
+// have said of later uses. It is what others have to wait for.
+func (o *Options) until(created, used, now time.Time) time.Time {
+	end := now.Add(keepEvery)
+	if o.Timeout > 0 {
+		end = used.Add(o.Timeout + o.noteEvery() + 2*sweepEvery)
+	}
+	if old := created.Add(o.MaxAge); o.MaxAge > 0 && (o.Timeout <= 0 || old.Before(end)) {
+		end = old
+	}
+	return end
+}
+
+// since is when a Session was opened, or is now.
+func (s *state) since(now time.Time) time.Time {
+	if s.created.IsZero() {
+		return now
+	}
+	return s.created
+}
+
 // unseen is how long a use in another hub may not be known here.
 func (r *Registry) unseen(o *Options) time.Duration {
 	if r.alone {
@@ -64,17 +90,19 @@ func (s *Session) look(ctx context.Context, now time.Time, o *Options) error {
 		return s.end(ctx, func(cur *Session) bool { return cur.due(now, o) })
 	}
 	every := o.noteEvery()
-	if every == 0 {
+	if every == 0 && s.r.alone {
 		return nil
 	}
 	s.mu.RLock()
-	told, toldHeld := s.state.active, time.Unix(0, s.state.held)
+	told, toldHeld, created, until := s.state.active, time.Unix(0, s.state.held), s.state.created, time.Unix(0, s.state.until)
 	s.mu.RUnlock()
 	ev := event{Kind: touched, Time: s.lastUse()}
-	if !s.r.alone && s.held() && now.Sub(toldHeld) > every {
+	if !s.r.alone && every > 0 && s.held() && now.Sub(toldHeld) > every {
 		ev.Held = now.UnixNano()
 	}
-	if ev.Held != 0 || o.Timeout > 0 && ev.Time.Sub(told) > every {
+	// Another hub may be configured to end it sooner than this one.
+	wanted := !s.r.alone && o.until(created, ev.Time, now).Sub(until) > cmp.Or(every, keepEvery/4)
+	if wanted || ev.Held != 0 || o.Timeout > 0 && ev.Time.Sub(told) > every {
 		return s.note(ctx, &ev)
 	}
 	return nil
@@ -84,7 +112,7 @@ func (s *Session) look(ctx context.Context, now time.Time, o *Options) error {
 // is too old, and nothing of it is alive in any hub.
 func (s *Session) due(now time.Time, o *Options) bool {
 	s.mu.RLock()
-	over, created, held := s.state.over, s.state.created, time.Unix(0, s.state.held)
+	over, created, held, until := s.state.over, s.state.created, time.Unix(0, s.state.held), time.Unix(0, s.state.until)
 	s.mu.RUnlock()
 	unseen, used := s.r.unseen(o), s.lastUse()
 	if created.IsZero() { // no entry of it can be read
@@ -92,7 +120,7 @@ func (s *Session) due(now time.Time, o *Options) bool {
 	}
 	old := o.MaxAge > 0 && now.Sub(created) > o.MaxAge
 	idle := o.Timeout > 0 && now.Sub(used) > o.Timeout+unseen
-	return over || (old || idle) && !s.held() && (s.r.alone || now.Sub(held) > unseen)
+	return over || (old || idle) && !s.held() && (s.r.alone || now.Sub(held) > unseen && now.After(until))
 }
 
 // note makes a use durable.

@@ -25,7 +25,7 @@ type LogOptions struct {
 	MaxBytes   int64         // the oldest entries go beyond it; 0 means no bound
 	MaxAge     time.Duration // entries go when they are older; 0 means never
 	PerSubject int64         // the oldest entries of a subject go beyond it; 0 means no bound
-	Async      bool          // acknowledge before it is on disk: a crash may lose the last entries. Has no effect with replicas; cannot be changed later.
+	Async      bool          // acknowledge before it is on disk: a crash may lose the last entries. Has no effect on an engine elsewhere, which can keep no replicas of such a log.
 }
 
 // Entry is one entry of a log. Its Data belongs to who gets it.
@@ -52,7 +52,7 @@ func (s *Store) Log(ctx context.Context, o LogOptions) (*Log, error) {
 		Replicas: s.o.Replicas, AllowDirect: true,
 	}
 	l := &Log{s: s, name: o.Name, takes: slices.Clone(o.Subjects)}
-	if o.Async && s.o.Replicas == 1 {
+	if o.Async && s.folder != nil {
 		cfg.PersistMode = jetstream.AsyncPersistMode
 	}
 	if s.folder == nil {
@@ -80,16 +80,20 @@ func orNone(n int64) int64 {
 
 // stream makes the stream, or changes it where it differs.
 func (s *Store) stream(outer context.Context, cfg jetstream.StreamConfig) error {
-	defer s.streams.Store(cfg.Name, true)
 	ctx, cancel := s.writing(outer)
 	defer cancel()
 	js := s.engine.Load().js
 	have, err := s.find(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err = js.CreateStream(ctx, cfg); err != nil {
+		_, err = js.CreateStream(ctx, cfg)
+		if err == nil {
+			s.streams.Store(cfg.Name, cfg.Replicas)
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return s.failed(outer, "make "+cfg.Name, err, false)
 		}
-		return nil
+		have, err = s.find(ctx, cfg.Name) // another hub was quicker, and says something else of it
 	}
 	if err != nil {
 		return s.failed(outer, "open "+cfg.Name, err, false)
@@ -98,11 +102,16 @@ func (s *Store) stream(outer context.Context, cfg jetstream.StreamConfig) error 
 	if lost := info.State.Lost; lost != nil && len(lost.Msgs) > 0 {
 		s.log.Error("the engine lost entries", "log", cfg.Name, "entries", len(lost.Msgs), "first", lost.Msgs[0])
 	}
-	if same(info.Config, cfg) {
+	s.fit(&info.Config, &cfg)
+	s.streams.Store(cfg.Name, cfg.Replicas)
+	if s.o.Keep || same(info.Config, cfg) {
 		return nil
 	}
 	if _, err := js.UpdateStream(ctx, cfg); err != nil {
 		return s.failed(outer, "change "+cfg.Name, err, false)
+	}
+	if cfg.Replicas > info.Config.Replicas {
+		s.log.Info("more servers of the cluster keep a log from now on", "log", cfg.Name, "replicas", cfg.Replicas, "before", info.Config.Replicas)
 	}
 	return nil
 }
@@ -130,7 +139,7 @@ func (s *Store) findOnce(ctx context.Context, name string) (jetstream.Stream, er
 
 func same(have, want jetstream.StreamConfig) bool {
 	return slices.Equal(have.Subjects, want.Subjects) && have.MaxBytes == want.MaxBytes && have.MaxAge == want.MaxAge &&
-		have.MaxMsgsPerSubject == want.MaxMsgsPerSubject && have.PersistMode == want.PersistMode && have.Replicas == want.Replicas &&
+		have.MaxMsgsPerSubject == want.MaxMsgsPerSubject && have.Replicas == want.Replicas &&
 		have.Retention == want.Retention && have.AllowDirect == want.AllowDirect
 }
 

@@ -49,7 +49,7 @@ func (s *Store) get(outer context.Context, stream, op string, r getRequest) (Ent
 		return Entry{}, nil, err
 	}
 	subject, read := "$JS.API.DIRECT.GET."+stream, directEntry
-	if s.o.Replicas > 1 {
+	if s.isReplicated(stream) {
 		subject, read = "$JS.API.STREAM.MSG.GET."+stream, leaderEntry
 	}
 	for {

@@ -28,7 +28,8 @@ func (s *Store) agree(ctx context.Context) error {
 		case there > schemaVersion:
 			return fmt.Errorf("the store at %s has version %d, this program knows versions up to %d: use the release that wrote it or a later one, or another store; nothing was changed", s.o.where(), there, schemaVersion)
 		case there == schemaVersion:
-			return nil
+			_, err := s.Bucket(ctx, BucketOptions{Name: versionBucket}) // it may be due more replicas
+			return err
 		}
 		b, err := s.Bucket(ctx, BucketOptions{Name: versionBucket})
 		if err == nil {

@@ -23,7 +23,8 @@ type Options struct {
 	URL         string        // nats://host:port, several with commas: an engine elsewhere
 	Credentials string        // a NATS credentials file, for URL
 	TLS         *tls.Config   // for URL; nil means what the URL says
-	Replicas    int           // copies of each entry in a cluster; 0 means 1
+	Replicas    int           // copies of each entry in a cluster; 0 means 1. There are never fewer of what is there already
+	Keep        bool          // what is there is not changed, other than by entries
 	MaxBytes    int64         // bound of the embedded engine's files; 0 means the disk
 	Timeout     time.Duration // bound of one operation; 0 means 5 s, with replicas 15 s
 	Logger      *slog.Logger  // nil discards
@@ -38,7 +39,8 @@ type Store struct {
 	health *health
 
 	engine  atomic.Pointer[engine]
-	streams sync.Map        // names of the engine's streams that are in use
+	streams sync.Map        // names of the engine's streams that are in use, and their replicas
+	more    atomic.Int64    // see Replicas
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoahub/stoa/internal/fault"
+	"github.com/stoahub/stoa/internal/lease"
 	"github.com/stoahub/stoa/internal/store"
 	"github.com/stoahub/stoa/internal/wire"
 )
@@ -28,7 +30,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Store opens the store when the first Task is made, for hubs that mostly
 	// make none. It is used if Open is given no store.
-	Store func(context.Context) (*store.Store, error)
+	Store  func(context.Context) (*store.Store, error)
+	Hub    string        // the name of this process among all on the same store; empty for a random one
+	Before string        // see lease.Options
+	Lease  time.Duration // how long a hub that died keeps its Tasks; 0 means lease.Life
 	// Changed is called after each change that a client could see. It must not
 	// block; nil means that nobody wants to know.
 	Changed func(*Task)
@@ -46,6 +51,8 @@ type Registry struct {
 
 	openMu sync.Mutex
 	book   atomic.Pointer[book] // nil until the store is open
+	leases *lease.Book          // of the Tasks that hubs run
+	look   time.Duration        // see mostLook
 
 	mu     sync.RWMutex
 	tasks  map[string]*Task
@@ -56,10 +63,11 @@ type Registry struct {
 type Task struct {
 	r      *Registry
 	id     string
-	cancel context.CancelCauseFunc // of its run
-	ctx    context.Context         // of its run
+	cancel context.CancelCauseFunc // of all its runs
+	ctx    context.Context         // of all its runs
 
 	mu      sync.RWMutex
+	halt    context.CancelCauseFunc // of the run that goes on here; nil if none does
 	state   State
 	note    string        // what the upstream said last of its progress
 	reached string        // and how far it has come: {"progress", "total"}, raw; "" if it did not say
@@ -86,7 +94,12 @@ func Open(ctx context.Context, st *store.Store, o Options) (*Registry, error) {
 	if o.Changed == nil {
 		o.Changed = func(*Task) {}
 	}
-	r := &Registry{opts: o, tasks: map[string]*Task{}}
+	o.Lease, o.Hub = cmp.Or(o.Lease, lease.Life), cmp.Or(o.Hub, rand.Text())
+	r := &Registry{opts: o, look: min(o.Lease/4, mostLook), tasks: map[string]*Task{}}
+	var err error
+	if r.leases, err = lease.Open(ctx, st, lease.Options{Bucket: "tasklease", Hub: o.Hub, Before: o.Before, Life: o.Lease, Alone: st == nil || st.Alone(), Logger: o.Logger}); err != nil {
+		return nil, err
+	}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	if st != nil {
 		b, err := r.openBook(ctx, st)
@@ -106,7 +119,7 @@ var errForgotten = fault.New(fault.Cancelled, "", "the task was removed")
 var errStopping = fault.New(fault.Cancelled, "", "the hub is stopping")
 
 // Close ends all runs and waits for them. What was not finished is taken up by
-// Resume when the hub is there again.
+// another hub on the same store, or by Resume when the hub is there again.
 func (r *Registry) Close() {
 	r.leaving.Store(true)
 	r.mu.Lock()
@@ -121,17 +134,17 @@ func (r *Registry) Close() {
 	}
 }
 
-// Drain waits until no Task is at work at an upstream, or ctx ends. What has not
-// begun does not begin any more: it would only be cut short.
+// Drain waits until no Task of this hub is at work at an upstream, or ctx ends. What
+// has not begun does not begin any more: it would only be cut short.
 func (r *Registry) Drain(ctx context.Context) {
 	r.leaving.Store(true)
 	for {
-		busy := r.List(func(s *State) bool { return s.Running && !s.Status.Final() })
+		busy := slices.DeleteFunc(r.List(func(s *State) bool { return s.Running && !s.Status.Final() }), func(t *Task) bool { return !t.isRunHere() })
 		if len(busy) == 0 {
 			return
 		}
 		changed := busy[0].Changed()
-		if s := busy[0].State(); !s.Running || s.Status.Final() {
+		if s := busy[0].State(); !s.Running || s.Status.Final() || !busy[0].isRunHere() {
 			continue
 		}
 		select {
@@ -161,9 +174,7 @@ func (r *Registry) Create(ctx context.Context, w Work, params []byte, running bo
 	if err := r.admit(t, w.Principal); err != nil {
 		return nil, err
 	}
-	_, err := t.commit(ctx, func(State) (*Event, []byte, error) {
-		return &Event{Kind: created, Work: &w, Running: running}, params, nil
-	})
+	l, err := r.begin(ctx, t, &Event{Kind: created, Work: &w, Running: running}, params)
 	if err != nil {
 		r.mu.Lock()
 		delete(r.tasks, t.ID())
@@ -173,11 +184,30 @@ func (r *Registry) Create(ctx context.Context, w Work, params []byte, running bo
 	if run == nil {
 		run = r.opts.Run
 	}
-	if !r.launch(t, run) {
+	if !r.launch(t, l, run) {
 		_ = t.Cancel(ctx, "the hub is stopping") // it would be run by the next one
+		l.Release()
 		return nil, errStopping
 	}
 	return t, nil
+}
+
+// begin makes a Task that this hub runs. It has the lease before others can know
+// of the Task.
+func (r *Registry) begin(ctx context.Context, t *Task, e *Event, params []byte) (*lease.Lease, error) {
+	l, holder, err := r.leases.Try(ctx, t.ID())
+	switch {
+	case err != nil:
+		return nil, err
+	case l == nil: // its name was made up just now
+		return nil, fault.New(fault.Internal, "task", "the hub %s has the lease of a task that is only being made", holder)
+	}
+	e.By = r.leases.Hub()
+	if _, err := t.commit(ctx, func(State) (*Event, []byte, error) { return e, params, nil }); err != nil {
+		l.Release()
+		return nil, err
+	}
+	return l, nil
 }
 
 // admit takes a new Task in if there is room for it.
@@ -303,6 +333,9 @@ func (t *Task) Cancel(ctx context.Context, why string) error {
 
 // Update takes the client's answers. Those that nobody asked for are ignored.
 func (t *Task) Update(ctx context.Context, answers []wire.Field) error {
+	if err := t.latest(ctx); err != nil { // another hub may just have asked
+		return err
+	}
 	_, err := t.commit(ctx, func(s State) (*Event, []byte, error) {
 		var given []string
 		var kept []wire.Field

@@ -30,6 +30,7 @@ func (s Phase) Final() bool { return s == Completed || s == Failed || s == Cance
 // What is told in the log of a Task.
 const (
 	created  = "created"  // whose it is and what is to be done; data: the params
+	taken    = "taken"    // another hub runs it from here on
 	started  = "started"  // from now on the upstream may have the request
 	asked    = "asked"    // the upstream wants input; data: its demand
 	answered = "answered" // the client gave some of it; data: the answers
@@ -45,6 +46,7 @@ type Event struct {
 	Blob string    `json:"blob,omitempty"`
 
 	Work    *Work    `json:"work,omitempty"`    // created
+	By      string   `json:"by,omitempty"`      // created, taken: the hub that runs it
 	Running bool     `json:"running,omitempty"` // created: the upstream may have the request already
 	Keys    []Key    `json:"keys,omitempty"`    // asked
 	Given   []string `json:"given,omitempty"`   // answered: the keys as the client knows them
@@ -83,6 +85,7 @@ func (k Key) Name() string {
 // State is the projection of one Task's log.
 type State struct {
 	ID       string
+	Holder   string // the hub that runs it; empty in what older versions wrote
 	Work     Work
 	Status   Phase
 	Message  string // of the end
@@ -121,10 +124,13 @@ func (s State) Apply(e *Event, at journal.Place) (State, error) {
 		if e.Work == nil {
 			return s, fmt.Errorf("task %s: it says nothing of what is to be done", s.ID)
 		}
-		s.Work, s.Status, s.Created, s.params = *e.Work, Working, e.Time, at
+		s.Work, s.Status, s.Created, s.params, s.Holder = *e.Work, Working, e.Time, at, e.By
 		if s.Running = e.Running; s.Running {
 			s.Attempts = 1
 		}
+	case taken:
+		s.Holder = e.By
+		return s.holding(at), nil // nothing that a client could see
 	case started:
 		if s.Status != Working {
 			return s, fmt.Errorf("task %s: it waits for input", s.ID)
@@ -176,7 +182,7 @@ func (s State) holding(at journal.Place) State {
 // known reports whether this release knows what an event says.
 func (e *Event) known() bool {
 	switch e.Kind {
-	case created, started, asked, answered, ended:
+	case created, taken, started, asked, answered, ended:
 		return true
 	}
 	return false

@@ -87,8 +87,8 @@ func (t *Task) Starting(ctx context.Context) error {
 		}
 	}
 	_, err := t.commit(ctx, func(s State) (*Event, []byte, error) {
-		if s.Status.Final() {
-			return nil, nil, errFinal
+		if err := t.foreign(s); err != nil {
+			return nil, nil, err
 		}
 		return &Event{Kind: started}, nil, nil
 	})
@@ -103,8 +103,8 @@ func (r *Run) Ask(ctx context.Context, demand []byte) error {
 		names = append(names, string(f.Name))
 	}
 	_, err := r.t.commit(ctx, func(s State) (*Event, []byte, error) {
-		if s.Status.Final() {
-			return nil, nil, errFinal
+		if err := r.t.foreign(s); err != nil {
+			return nil, nil, err
 		}
 		return &Event{Kind: asked, Keys: s.keys(names)}, demand, nil
 	})
@@ -157,21 +157,6 @@ func (r *Run) Say(message, reached string) {
 // sayEvery bounds how often listeners hear of progress.
 const sayEvery = 200 * time.Millisecond
 
-// launch runs a Task. It reports false if the registry is closed.
-func (r *Registry) launch(t *Task, run Runner) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return false
-	}
-	r.wg.Go(func() {
-		out := guarded(t.ctx, run, &Run{t})
-		t.end(out)
-		t.cancel(nil)
-	})
-	return true
-}
-
 // guarded runs a Runner, whose mistakes must not take the hub down.
 func guarded(ctx context.Context, run Runner, r *Run) (out Outcome) {
 	defer func() {
@@ -197,9 +182,9 @@ func unknown(w *Work, why string) Outcome {
 
 // end records the outcome. It is tried until the store takes it: it may be all
 // that is left of what the tool did. A Task that was interrupted because the
-// hub stops is left as it is.
-func (t *Task) end(out Outcome) {
-	if t.r.ctx.Err() != nil && out.Result == nil {
+// hub stops is left as it is, and one that another hub has taken over is that hub's.
+func (t *Task) end(ctx context.Context, out Outcome) {
+	if (t.r.ctx.Err() != nil || errors.Is(context.Cause(ctx), errTaken)) && out.Result == nil {
 		return
 	}
 	ev := Event{Kind: ended, Status: Completed, Message: out.Message}
@@ -210,13 +195,13 @@ func (t *Task) end(out Outcome) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		// Also when the hub stops: then once, with the store's own time-out.
 		_, err := t.commit(t.ctx, func(s State) (*Event, []byte, error) {
-			if s.Status.Final() {
-				return nil, nil, nil
+			if err := t.foreign(s); err != nil {
+				return nil, nil, err
 			}
 			next := ev
 			return &next, data, nil
 		})
-		if err == nil || errors.Is(err, errFinal) {
+		if err == nil || errors.Is(err, errFinal) || errors.Is(err, errTaken) {
 			return
 		}
 		t.r.opts.Logger.Warn("the end of a task could not be kept", "task", t.ID(), "err", err)
@@ -226,34 +211,6 @@ func (t *Task) end(out Outcome) {
 			return
 		}
 	}
-}
-
-// Resume takes up what was not finished when the hub ended, keeps Tasks no
-// longer than they may live, and follows what other hubs on the same store do
-// with theirs. Work that the upstream may have had is begun again only if it
-// bears repetition. Once is enough.
-func (r *Registry) Resume() { r.resumed.Do(r.resume) }
-
-func (r *Registry) resume() {
-	for _, t := range r.List(func(s *State) bool { return !s.Status.Final() }) {
-		s := t.State()
-		run := r.opts.Run
-		switch {
-		case s.Running && !s.Work.Repeat:
-			run = func(context.Context, *Run) Outcome {
-				return unknown(&s.Work, "the hub ended while the tool was at work")
-			}
-		case s.Attempts >= maxAttempts:
-			run = func(context.Context, *Run) Outcome {
-				return unknown(&s.Work, fmt.Sprintf("the hub ended %d times while the tool was at work", s.Attempts))
-			}
-		}
-		r.launch(t, run)
-	}
-	if b := r.book.Load(); b != nil {
-		b.Follow()
-	}
-	r.wg.Go(r.sweep)
 }
 
 // Lost is the Outcome of a run whose upstream has forgotten it between two

@@ -115,8 +115,13 @@ func (r *Registry) changed(x *entity, e *Event, _ journal.Place) {
 	}
 	t := r.wrap(x)
 	t.set(x.State())
-	if s := t.State(); s.Status.Final() && e.Status == Cancelled {
+	switch s := t.State(); {
+	case e.Kind == taken && e.By != r.leases.Hub():
+		t.stop(errTaken)
+	case s.Status == Cancelled:
 		t.cancel(fault.New(fault.Cancelled, s.Work.Shown, "the task was cancelled"))
+	case s.Status.Final(): // by its run, or because its time is over, as any hub may say
+		t.cancel(fault.New(fault.Timeout, s.Work.Shown, "the task did not end within its time to live"))
 	}
 }
 
@@ -142,6 +147,16 @@ func (t *Task) commit(ctx context.Context, decide decision) (State, error) {
 		return s, fmt.Errorf("task %s: %w", t.id, err)
 	}
 	return s, nil
+}
+
+// latest makes sure that all is known that was written of the Task.
+func (t *Task) latest(ctx context.Context) error {
+	b, err := t.r.on(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = b.At(t.id).Latest(ctx)
+	return err
 }
 
 // data reads what belongs to an event.

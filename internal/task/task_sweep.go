@@ -54,10 +54,8 @@ func (r *Registry) EndSession(ctx context.Context, principal, name string) error
 // forget ends and forgets Tasks, also those that another hub has made and that
 // were not heard of here yet: nobody comes back for them.
 func (r *Registry) forget(ctx context.Context, why string, pass func(*State) bool) error {
-	if b := r.book.Load(); b != nil {
-		if err := b.Current(ctx, time.Now()); err != nil {
-			return err
-		}
+	if err := r.CatchUp(ctx); err != nil {
+		return err
 	}
 	for _, t := range r.List(pass) {
 		if !t.State().Status.Final() {
@@ -72,6 +70,15 @@ func (r *Registry) forget(ctx context.Context, why string, pass func(*State) boo
 	return nil
 }
 
+// CatchUp takes in what other hubs have written until now.
+func (r *Registry) CatchUp(ctx context.Context) error {
+	b := r.book.Load()
+	if b == nil {
+		return nil
+	}
+	return b.Current(ctx, time.Now())
+}
+
 // expire ends a Task that took too long.
 func (t *Task) expire(ctx context.Context) error {
 	f := fault.New(fault.Timeout, t.State().Work.Shown, "the task did not end within its time to live")
@@ -81,9 +88,6 @@ func (t *Task) expire(ctx context.Context) error {
 		}
 		return &Event{Kind: ended, Status: Failed, Message: f.Text()}, f.Wire(true), nil
 	})
-	if err == nil {
-		t.cancel(f)
-	}
 	return err
 }
 

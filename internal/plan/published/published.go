@@ -20,6 +20,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stoahub/stoa/internal/actor"
 	"github.com/stoahub/stoa/internal/auth"
@@ -147,6 +148,12 @@ func (p *Plans) Get(tool string) (Plan, bool) {
 // CatchUp makes sure that all is known that others published and took back
 // before it was called.
 func (p *Plans) CatchUp(ctx context.Context) error { return p.values.CatchUp(ctx) }
+
+// Current is CatchUp with what was said until a moment: the store is asked only if
+// what is known is older.
+func (p *Plans) Current(ctx context.Context, since time.Time) error {
+	return p.values.Current(ctx, since)
+}
 
 // key is where the plan of a tool is kept. Older versions kept it by its name
 // alone, whoever had published it.
