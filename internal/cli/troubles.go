@@ -63,7 +63,7 @@ func (c *client) disabled(ctx context.Context, name string) error {
 
 // withCause adds to what went wrong with a server what its program said of it.
 func withCause(text, cause string) string {
-	if cause == "" {
+	if cause == "" || strings.Contains(text, cause) { // the hub has said it
 		return text
 	}
 	return text + ": " + cause
