@@ -1,7 +1,8 @@
 # Everything that is done to this repository, by name. `make test` is the whole truth; the others are parts of it.
 #
 # Needed: Go, and for the end-to-end tests Node 20 or newer with npm. The rest is fetched, pinned, into .tools or Go's
-# module cache. The browser tests need Chromium, which is installed where apt-get can; elsewhere they are skipped.
+# module cache. The browser tests need Chromium and those of several hubs HAProxy, which are installed where apt-get can;
+# elsewhere these tests are skipped.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -66,7 +67,7 @@ test-packages:
 	$(WITH_SCRATCH) $(GO) test $(RACE) -vet off -p $(AT_ONCE) -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /e2e)
 
 test-e2e: tools compile
-	$(WITH_SCRATCH) $(AS_PRODUCT) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -vet off -timeout $(TIMEOUT) $(E2E)
+	$(WITH_SCRATCH) $(AS_PRODUCT) STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) STOA_HAPROXY=$$(e2e/haproxy) $(GO) test -vet off -timeout $(TIMEOUT) $(E2E)
 
 test-unit: race-note
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(UNIT)
@@ -91,11 +92,12 @@ ORACLE = internal/llm/oracle
 test-oracle:
 	nice $(ORACLE)/compare --always
 
-# tools installs the third-party peers of the end-to-end tests, and Chromium where this user can; it does nothing when
-# they are there already.
+# tools installs the third-party peers of the end-to-end tests, and Chromium and HAProxy where this user can; it does
+# nothing when they are there already.
 tools:
 	@e2e/npm/install
 	@e2e/chromium > /dev/null
+	@e2e/haproxy > /dev/null
 
 .PHONY: race-note
 race-note:
@@ -140,8 +142,8 @@ bench:
 soak: tools
 	STOA_SOAK=1 $(GO) test $(RACE) -count 1 -timeout 90m $(INTEGRATION) ./internal/store ./internal/session ./internal/task ./internal/plan ./internal/plan/search
 	STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestAnySchedule ./internal/chat
-	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test $(RACE) -count 1 -timeout 90m -skip '^TestConsoleScale$$' $(E2E)
-	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) $(GO) test -count 1 -timeout 30m -run '^TestConsoleScale$$' -v ./e2e
+	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) STOA_HAPROXY=$$(e2e/haproxy) $(GO) test $(RACE) -count 1 -timeout 90m -skip '^TestConsoleScale$$' $(E2E)
+	STOA_SOAK=1 STOA_E2E=require STOA_BROWSER=$$(e2e/chromium) STOA_HAPROXY=$$(e2e/haproxy) $(GO) test -count 1 -timeout 30m -run '^TestConsoleScale$$' -v ./e2e
 	$(MAKE) test-oracle
 	cd $(ORACLE) && STOA_SOAK=1 $(GO) test -count 1 -timeout 60m -run TestLoad -v ./load
 	$(GO) test -count 1 -timeout 60m ./internal/task -rapid.checks=10000

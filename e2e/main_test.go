@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoahub/stoa/internal/hubtest"
 	"github.com/stoahub/stoa/internal/hubtest/peer"
+	"github.com/stoahub/stoa/internal/store/storetest"
 	"go.uber.org/goleak"
 )
 
@@ -22,6 +23,7 @@ const (
 
 func TestMain(m *testing.M) {
 	peer.Main()
+	storetest.Child()
 	if config := os.Getenv(relayVariable); config != "" {
 		os.Exit(relayed(config, os.Args))
 	}
