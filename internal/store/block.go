@@ -11,7 +11,10 @@ import (
 )
 
 // The engine's files are made of records: length, sequence, time, length of
-// the subject, subject, headers, data, and a hash of all but the length.
+// the subject, subject, length of the headers, headers, data, and a hash of all but
+// the lengths. Where there are headers, a wrong length of the subject spoils the
+// hash, and a wrong length of theirs is seen by how they begin and end. So every
+// entry has some; those of earlier releases may have none.
 const (
 	recordHead  = 22
 	recordHash  = 8
@@ -67,6 +70,9 @@ func (r *blockReader) at(b []byte) record {
 	from := slen
 	if raw&bitHeaders != 0 {
 		from += 4
+		if rec.entry && !framed(data[from:len(data)-recordHash], binary.LittleEndian.Uint32(data[slen:])) {
+			return rec
+		}
 	}
 	r.hash.Reset()
 	_, _ = r.hash.Write(b[4:20]) // a hash does not fail
@@ -74,6 +80,15 @@ func (r *blockReader) at(b []byte) record {
 	_, _ = r.hash.Write(data[from : len(data)-recordHash])
 	rec.intact = bytes.Equal(r.hash.Sum(r.sum[:0]), data[len(data)-recordHash:])
 	return rec
+}
+
+// framed reports whether what begins with headers has them in that length.
+func framed(b []byte, length uint32) bool {
+	if uint64(length) > uint64(len(b)) {
+		return false
+	}
+	headers := b[:length]
+	return bytes.HasPrefix(headers, []byte("NATS/1.0")) && bytes.Index(headers, []byte("\r\n\r\n")) == len(headers)-4
 }
 
 // flaw is a part of a block that is no record.

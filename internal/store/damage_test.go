@@ -247,6 +247,35 @@ func remove(t *testing.T, name string) {
 	}
 }
 
+// An entry whose subject seems to end elsewhere is lost, and not another.
+func TestSubjectEndsElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (*store.Store, *store.Log) {
+		s, err := store.Open(t.Context(), store.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, openLog(t, s, store.LogOptions{Name: "evt", Subjects: []string{"evt.>"}})
+	}
+	s, l := open()
+	if _, err := l.AppendAny(t.Context(), "evt.1", []byte("0000 and more")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const lengthAt = 20 // of the subject, in a record
+	edit(t, lastBlock(t, dir), func(b []byte) []byte {
+		b[lengthAt] ^= 2 // evt.100
+		return b
+	})
+	s, l = open()
+	defer s.Close()
+	if e, err := l.Read(t.Context(), 1); !errors.Is(err, store.ErrLost) || len(s.Damage()) != 1 {
+		t.Errorf("%s %q, %v; told: %v", e.Subject, e.Data, err, s.Damage())
+	}
+}
+
 // Whatever bit of whatever file turns, no entry is wrong and none vanishes
 // without being named.
 func TestAnyBit(t *testing.T) {

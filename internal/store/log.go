@@ -149,6 +149,7 @@ func (l *Log) Name() string { return l.name }
 const (
 	headerExpect = "Nats-Expected-Last-Subject-Sequence"
 	headerID     = "Nats-Msg-Id"
+	headerBound  = "Stoa"
 )
 
 // Append appends an entry if the last sequence of its subject is expect, 0
@@ -249,6 +250,11 @@ func (s *Store) publish(outer context.Context, m *nats.Msg) (*pubAck, error) {
 	defer cancel()
 	op := "append to " + m.Subject
 	resend := s.folder == nil
+	if !resend && len(m.Header) == 0 {
+		// The engine's hash does not cover where the subject ends. With a header it
+		// does: see blockReader.
+		m.Header = nats.Header{headerBound: {"1"}}
+	}
 	if resend && m.Header.Get(headerID) == "" {
 		if m.Header == nil {
 			m.Header = nats.Header{}

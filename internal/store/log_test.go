@@ -370,3 +370,24 @@ func TestBounds(t *testing.T) {
 		}
 	})
 }
+
+// A scan may take longer than an operation, if who reads needs that long: only a
+// silent engine ends it.
+func TestScanOutlastsASlowReader(t *testing.T) {
+	t.Parallel()
+	const n, each = 40, 80 * time.Millisecond
+	l := evt(t, storetest.Open(t, store.Options{Dir: t.TempDir(), Timeout: n * each * 9 / 10}))
+	for range n {
+		if _, err := l.AppendAny(t.Context(), "evt.a", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := 0
+	if err := l.Scan(t.Context(), "", 1, func(store.Entry) error {
+		read++
+		<-time.After(each)
+		return nil
+	}); err != nil || read != n {
+		t.Errorf("%d entries, %v", read, err)
+	}
+}
