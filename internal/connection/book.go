@@ -196,15 +196,6 @@ func (b *Book) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// Count is how many connections each process has, as far as is known here.
-func (b *Book) Count() map[string]int {
-	out := map[string]int{}
-	for _, v := range b.values.All() {
-		out[v.V.Process]++
-	}
-	return out
-}
-
 // changed tells of connections of this process that another has taken.
 func (b *Book) changed(key string, now *Record) {
 	if now == nil || b.Mine(now) || b.o.Moved == nil {

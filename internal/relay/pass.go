@@ -23,14 +23,13 @@ const header = "Stoa-Relayed"
 
 // Passer passes requests on to other hubs.
 type Passer struct {
-	r  *Relay
-	t  *http.Transport
-	lg *slog.Logger
+	t   *http.Transport
+	log *slog.Logger
 }
 
 // NewPasser returns one that uses the connections of r.
 func NewPasser(r *Relay) *Passer {
-	return &Passer{r: r, lg: r.o.Logger, t: &http.Transport{
+	return &Passer{log: r.o.Logger, t: &http.Transport{
 		DialContext: func(ctx context.Context, _, host string) (net.Conn, error) {
 			peer, _, err := net.SplitHostPort(host)
 			if err != nil {
@@ -84,12 +83,12 @@ func (p *Passer) Pass(w http.ResponseWriter, r *http.Request, who *auth.Principa
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	proxy := httputil.ReverseProxy{
-		Transport: p.t, FlushInterval: -1, ErrorLog: slog.NewLogLogger(p.lg.Handler(), slog.LevelDebug),
+		Transport: p.t, FlushInterval: -1, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		Rewrite: func(out *httputil.ProxyRequest) {
 			out.SetURL(&url.URL{Scheme: "http", Host: "hub"})
 			out.Out.Host = out.In.Host
 			if err := p.address(out.Out, process, who); err != nil {
-				p.lg.Error("a request cannot be passed on", "action", "relay", "err", err)
+				p.log.Error("a request cannot be passed on", "action", "relay", "err", err)
 			}
 		},
 		ModifyResponse: func(out *http.Response) error {

@@ -146,20 +146,23 @@ func (r *Relay) Dial(ctx context.Context, process string) (net.Conn, error) {
 }
 
 // dial asks again when no answer comes: a process that was just killed may still
-// count as one that hears, for a moment.
-func (r *Relay) dial(ctx context.Context, peer string) (net.Conn, error) {
+// count as one that hears, for a moment. One that never answers is gone, too.
+func (r *Relay) dial(caller context.Context, peer string) (net.Conn, error) {
 	if peer == r.self {
 		return nil, errors.New("dial a hub: it is this one")
 	}
-	ctx, cancel := context.WithTimeout(ctx, silence*r.o.Beat)
+	ctx, cancel := context.WithTimeout(caller, silence*r.o.Beat)
 	defer cancel()
 	for {
 		c, err := r.try(ctx, peer)
 		if err == nil {
 			return c, nil
 		}
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case !errors.Is(err, context.DeadlineExceeded) || caller.Err() != nil:
 			return nil, fmt.Errorf("dial a hub: %w", err)
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("dial a hub: %w: it does not answer", ErrGone)
 		}
 	}
 }
@@ -189,14 +192,6 @@ func (r *Relay) try(ctx context.Context, peer string) (net.Conn, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// There reports whether a process hears us: ErrGone if not.
-func (r *Relay) There(ctx context.Context, process string) error {
-	if token(process) == r.self {
-		return nil
-	}
-	return r.ask(ctx, token(process))
 }
 
 func (r *Relay) ask(ctx context.Context, peer string) error {

@@ -237,3 +237,16 @@ func TestDialAsksAgain(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 }
+
+// One that is there and never answers cannot be dialled.
+func TestDialIsNotForEver(t *testing.T) {
+	server := storetest.StartServer(t)
+	p := proxy.New(t, server.URL)
+	a := open(t, server.URL, "a")
+	open(t, p.URL, "b")
+	p.Set(proxy.Hold, proxy.Hold)
+	if _, err := a.Dial(t.Context(), "b"); !errors.Is(err, relay.ErrGone) {
+		t.Errorf("it ended with %v", err)
+	}
+	p.Restore()
+}
