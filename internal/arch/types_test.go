@@ -37,6 +37,7 @@ func check(t *testing.T, patterns ...string) (out []checked, set *token.FileSet,
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles"}, patterns...)...)
 	cmd.Dir, cmd.Stderr = repo, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath") // as make builds the product: it is not compiled once more
 	answer, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
