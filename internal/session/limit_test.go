@@ -122,10 +122,14 @@ func TestSharesOfSessions(t *testing.T) {
 
 func TestMaxAge(t *testing.T) {
 	st := storetest.Open(t, store.Options{})
-	r := registry(t, st, Options{MaxAge: 10 * time.Millisecond})
+	r := registry(t, st, Options{})
 	s := bind(t, r, "p", "s")
 	store1(t, s, "v", "1")
-	await.Until(t, "it is too old", func() bool { return time.Since(s.Info().Created) > 10*time.Millisecond })
+	const age = 10 * time.Millisecond
+	o := *r.opts.Load()
+	o.MaxAge = age
+	r.opts.Store(&o)
+	await.Until(t, "it is too old", func() bool { return time.Since(s.Info().Created) > age })
 	refused(t, s, New{Name: "w", Data: []byte("1")}, "session.maxAge")
 	holds(t, s, "v", "1")
 	release := s.Hold()
@@ -136,6 +140,8 @@ func TestMaxAge(t *testing.T) {
 	if _, err := s.Value("v"); err == nil {
 		t.Error("it outlived its age")
 	}
+	o.MaxAge = time.Hour
+	r.opts.Store(&o)
 	store1(t, s, "v", "2") // a new session of that name
 }
 

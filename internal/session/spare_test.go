@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stoahub/stoa/internal/hubtest/await"
 	"github.com/stoahub/stoa/internal/journal"
 	"github.com/stoahub/stoa/internal/store"
@@ -206,11 +208,15 @@ func TestWiped(t *testing.T) {
 	if v := store1(t, a, "w", "1"); v.Version != 1 {
 		t.Errorf("%+v", v)
 	}
+	// It is read again meanwhile, from a log that began anew.
+	await.NoError(t, "w is there", func() error { _, err := a.Value("w"); return err })
 	holds(t, a, "w", "1")
 	if _, err := a.Value("v"); err == nil {
 		t.Error("a value is listed that is nowhere")
 	}
-	reopened(t, st, r)
+	await.Until(t, "what was read again is what another reads", func() bool {
+		return cmp.Equal(projection(r), projection(registry(t, st, *r.opts.Load())), cmp.AllowUnexported(state{}, item{}, Value{}, toggle{}))
+	})
 }
 
 // A removal that cannot name all that is left makes no other spare.

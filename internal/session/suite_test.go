@@ -379,6 +379,7 @@ func suiteTwoEnds(t *testing.T, st *store.Store) {
 	b.Sweep(ctx, time.Now())
 	r := registry(t, st, o)
 	holds(t, bind(t, r, "p", "ends"), "x", "5")
+	await.NoError(t, "b hears of x", func() error { _, err := sb.Value("x"); return err })
 	holds(t, sb, "x", "5")
 }
 
