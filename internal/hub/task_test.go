@@ -156,8 +156,12 @@ func TestTaskAuto(t *testing.T) {
 		await.Until(t, "its progress is told", func() bool {
 			return strings.HasPrefix(get(t, w.client, made.TaskID).StatusMessage, "step ")
 		})
+		first := get(t, w.client, made.TaskID).Meta.Progress
 		await.Until(t, "its progress is told in numbers, which grow", func() bool {
-			first, now := get(t, w.client, made.TaskID).Meta.Progress, get(t, w.client, made.TaskID).Meta.Progress
+			now := get(t, w.client, made.TaskID).Meta.Progress
+			if first.Progress == 0 {
+				first = now
+			}
 			return first.Progress > 0 && now.Progress > first.Progress && now.Total == 100
 		})
 		done := until(t, w.client, made.TaskID, "completed")
