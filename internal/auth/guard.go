@@ -28,8 +28,9 @@ type Options struct {
 	// Hold is called with the principal of each request. It returns an error if
 	// they hold too many connections; nil means no limit.
 	Hold func(r *http.Request, who *Principal) *fault.Error
-	// Sender is of a listener for other hubs alone: it reads who asks, as the
-	// hub that let them in says, and nothing else is looked at. nil elsewhere.
+	// Sender is set for the listener that serves other hubs only. It returns the
+	// principal named by the hub that authenticated the caller, and no other
+	// check is made. nil everywhere else.
 	Sender func(r *http.Request) (*Principal, error)
 	Logger *slog.Logger     // nil means none
 	Now    func() time.Time // the clock; nil means time.Now

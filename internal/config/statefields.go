@@ -62,7 +62,7 @@ func storeFields() []field[Store] {
 		at,
 		textField("credentials", "The credentials file for the addresses."+pathDoc, asPath, func(s *Store) *string { return &s.Credentials }, nil),
 		objectField("tls", "How the addresses are trusted.", func(s *Store) *StoreTLS { return &s.TLS }, trust),
-		intField("replicas", "How many servers of the cluster keep each piece of state. What is in the store already is raised to it, and never lowered: a hub that is told of less than there is says so.", 1, 5, func(s *Store) *int { return &s.Replicas }),
+		intField("replicas", "How many servers of the cluster keep a copy of each piece of state. Streams that have fewer copies get more. Streams that have more keep them, and the hub reports the difference.", 1, 5, func(s *Store) *int { return &s.Replicas }),
 		secretField("key", "The cluster key: a secret of at least 32 characters that all hubs with these addresses are given. It encrypts the secrets that they share: tokens, sign-ins of browsers, agents that have registered, and the key that signs what clients bring back. Without it each hub has its own, and says so. Left out, `STOA_STORE_KEY` decides. It is never shown. `${VAR}` is filled in.", func(s *Store) *secret.String { return &s.Key }),
 		textField("keyFile", "A file that holds the cluster key, in place of `key`; nobody else may be able to read it."+pathDoc, asPath, func(s *Store) *string { return &s.KeyFile }, nil),
 		textsField("keyCommand", "A program and its arguments, in place of `key`, whose output is the cluster key. It is run without a shell when the hub starts and may take 30 s. `${VAR}` is filled in.", expanded, false, func(s *Store) *[]string { return &s.KeyCommand }, nil),

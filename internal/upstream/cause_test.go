@@ -66,12 +66,12 @@ Error: None of the specified directories are accessible
 Node.js v20.20.2`, "Error: None of the specified directories are accessible", ""},
 		"npm, a cache of root's": {`npm error code EACCES
 npm error syscall mkdir
-npm error path /root/.npm/_cacache
+npm error path /home/ada/.npm/_cacache
 npm error errno EACCES
 npm error Your cache folder contains root-owned files, due to a bug in
 npm error previous versions of npm which has since been addressed.
 npm error To permanently fix this problem, please run:
-npm error   sudo chown -R 1000:1000 "/root/.npm"`, "Your cache folder contains root-owned files", "npm's cache folder"},
+npm error   sudo chown -R 1000:1000 "/home/ada/.npm"`, "Your cache folder contains root-owned files", "npm's cache folder"},
 		"go, a panic": {`2026/01/01 10:00:00 loaded config
 panic: runtime error: index out of range [3] with length 2
 
