@@ -3,6 +3,7 @@ package hub_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -305,5 +306,27 @@ func TestHubsTellOfEachOther(t *testing.T) {
 	}
 	if a := p.hubs[1].do(http.MethodDelete, "/api/v1/calls/"+id, ""); a.Status != http.StatusNotFound {
 		t.Errorf("cancelled again: %d", a.Status)
+	}
+}
+
+// The header in which one hub tells another who is asking means nothing when
+// anybody else sends it.
+func TestHeaderOfHubsCountsBetweenHubsOnly(t *testing.T) {
+	hubtest.Parallel(t)
+	p := newPair(t, storetest.StartServer(t).URL)
+	owner := base64.RawURLEncoding.EncodeToString([]byte(`{"Name":"local","Scopes":["*"],"Via":"owner"}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.hubs[0].hub.URL+"/api/v1/hubs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Stoa-Relayed", owner)
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("it was answered with status %d", resp.StatusCode)
 	}
 }
